@@ -1,0 +1,62 @@
+# Everything a newcomer needs: `make demo` and `make test` set up what they use in .venv and can be run again and again.
+# A machine with a GPU chooses its own torch build:  make setup TORCH_CONSTRAINT=   (or  TORCH_CONSTRAINT="-c my-constraints.txt")
+PYTHON ?= python3
+TORCH_CONSTRAINT ?= -c constraints.txt
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench format lint types clean
+.DEFAULT_GOAL := help
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 12
+
+# uv installs several times faster than pip and takes the same constraints; where it cannot be had, pip does the work.
+define install
+	@if $(BIN)/python -m pip install --quiet uv 2>/dev/null; then \
+	  UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(TORCH_CONSTRAINT) $(1); \
+	else \
+	  $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) $(1); \
+	fi
+endef
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "netgrain needs Python 3.11 or newer; $(PYTHON) is `$(PYTHON) --version 2>&1`. Try: make PYTHON=python3.11 setup"; exit 2; }
+	$(PYTHON) -m venv .venv
+
+.venv/.run-installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing netgrain into .venv ..."
+	$(call install,-e .)
+	@touch $@
+
+.venv/.dev-installed: pyproject.toml constraints.txt .venv/.run-installed
+	@echo "installing the test tools into .venv ..."
+	$(call install,-e '.[dev]')
+	@touch $@
+
+setup: .venv/.run-installed  ## make .venv and install netgrain into it
+
+demo: setup  ## the average geometry of four networks, as pictures and a table in out/demo/
+	@$(BIN)/python examples/demo.py --out out/demo
+
+test: .venv/.dev-installed  ## run the tests
+	@$(BIN)/python -m pytest -n 2
+
+format: .venv/.dev-installed  ## rewrite the sources in the house format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lint: .venv/.dev-installed
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: .venv/.dev-installed
+	@$(BIN)/mypy
+
+check: lint types test  ## what CI runs: format, lint, types, tests with doctests, warnings as errors
+
+bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
+	@$(BIN)/python benchmarks/geometry.py --out out/bench
+	@$(BIN)/python benchmarks/large_input.py --out out/bench
+
+clean:  ## remove the environment and everything made
+	rm -rf .venv out

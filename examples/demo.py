@@ -1,0 +1,218 @@
+"""The grain of four networks before any training: their average geometry as pictures, numbers and plain words.
+
+For each of MLP, LeNet, ResNet18 and ViT (GELU, one channel of 32×32, one output, no normalisation) this samples random
+networks, averages G = E[JᵀJ] at the origin and looks at it. G says how strongly, on average, the output reacts to
+each pattern in the input; where an eigenvalue is large, the network learns easily. About half a minute on two cores.
+
+    python examples/demo.py                  # everything into out/demo
+    python examples/demo.py --small          # narrow networks, a few seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import netgrain as ng
+from netgrain import plots
+from netgrain.files import write_whole
+from netgrain.models import MLP, LeNet, ResNet18, ViT
+from netgrain.threads import one_thread
+
+NETWORKS = {"MLP": MLP, "LeNet": LeNet, "ResNet18": ResNet18, "ViT": ViT}
+MEMBERS = {"MLP": 16, "LeNet": 300, "ResNet18": 24, "ViT": 16}  # enough for Corr 0.99 with the true G
+SMALL_MEMBERS = {"MLP": 4, "LeNet": 8, "ResNet18": 4, "ViT": 4}
+SHARES = (0.5, 0.9, 0.99)
+SLOW = 8  # pixels: the shortest wavelength that counts as a slow pattern
+
+
+def main() -> int:
+    options = arguments()
+    try:
+        return run(options)
+    except ng.NetgrainError as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; every file that is there is whole", file=sys.stderr)
+        return 130
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the results (out/demo)")
+    parser.add_argument("--members", type=int, help="random networks for each average (chosen per network)")
+    parser.add_argument("--small", action="store_true", help="narrow networks on 16×16 images, few members")
+    return parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    started = time.perf_counter()
+    side, width = (16, 0.25) if options.small else (32, 1.0)
+    geometries: dict[str, ng.Geometry] = {}
+    rows: list[dict[str, Any]] = []
+    for name, network in NETWORKS.items():
+        members = options.members or (SMALL_MEMBERS if options.small else MEMBERS)[name]
+        print(f"{name}: averaging over {members} random networks ...", flush=True)
+        clock = time.perf_counter()
+        make = partial(network, activation="gelu", channels=1, outputs=1, norm=None, image_size=side, width=width)
+        G = ng.average_geometry(make, (1, side, side), members=members)
+        with one_thread():  # two threads on a machine that does something else too can be ten times slower than one
+            row = {"network": name, **numbers(G)}
+        row["seconds"] = round(time.perf_counter() - clock, 2)
+        print(f"{name}: done in {row['seconds']:.1f} s, Corr with the true G about {G.fidelity:.4f}", flush=True)
+        geometries[name] = G
+        rows.append(row)
+        G.save(options.out / f"{name.lower()}.safetensors")
+        write_whole(options.out / f"{name.lower()}-directions.png", plots.png(plots.directions(G)))
+
+    table = markdown(rows)
+    words = "\n".join(f"- {sentence}" for row in rows for sentence in sentences(row))
+    write_whole(options.out / "geometry.png", plots.png(plots.overview(geometries)))
+    write_whole(options.out / "table.md", f"{table}\n\n{words}\n".encode())
+    write_whole(options.out / "table.json", (json.dumps(rows, indent=2, allow_nan=False) + "\n").encode())
+
+    print(f"\n{table}\n\n{words}\n")
+    print(f"look at {options.out / 'geometry.png'}: one column per network, G above its spectrum")
+    print(
+        f"look at {options.out / 'lenet-directions.png'}: patterns it reacts to most and least (one file per network)"
+    )
+    print(f"the numbers are in {options.out / 'table.md'} and {options.out / 'table.json'}")
+    print(f"{time.perf_counter() - started:.0f} seconds in all")
+    return 0
+
+
+def numbers(G: ng.Geometry) -> dict[str, Any]:
+    """Everything the table and the sentences say, as plain values."""
+    blocks = G.blocks()
+    return {
+        "d": G.d,
+        "members": G.members,
+        "trace": G.trace.as_dict(),
+        "effective_rank": G.effective_rank.as_dict(),
+        "directions_for": {f"{share:.0%}": G.directions_for(share) for share in SHARES},
+        "corr_with_identity": ng.corr(G, torch.eye(G.d)).as_dict(),
+        "fidelity": None if math.isnan(G.fidelity) else G.fidelity,
+        "blocks": len(blocks),
+        "largest_blocks": [
+            {"size": b.size, "share": b.size * b.value / G.trace.value}
+            for b in sorted(blocks, key=lambda b: -b.size * b.value)[:3]
+        ],
+        "at_zero": sum(b.size for b in blocks if b.value <= 1e-10 * blocks[0].value),
+        "slow_directions": slow_part(torch.eye(G.d), G.input_shape) / G.d,
+        "slow_trace": slow_part(G.matrix(), G.input_shape) / G.trace.value,
+        "probe": G.about.probe,
+        "first_layer": G.about.integration,
+    }
+
+
+def slow_part(matrix: torch.Tensor, input_shape: tuple[int, ...]) -> float:
+    """tr(P M), P the projection onto patterns with wavelengths of SLOW pixels and more in both axes."""
+    frequencies = [torch.fft.fftfreq(side).abs() <= 1 / SLOW for side in input_shape[-2:]]
+    keep = frequencies[0][:, None] & frequencies[1]
+    rows = matrix.double().reshape(len(matrix), *input_shape)
+    slow = torch.fft.ifft2(torch.fft.fft2(rows) * keep).real
+    return float(slow.reshape(matrix.shape).trace())
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The numbers as a table, with a legend below."""
+    header = (
+        "network",
+        "d",
+        "members",
+        "effective rank",
+        *(f"{share:.0%}" for share in SHARES),
+        "blocks",
+        "Corr with I",
+        "Corr with true G",
+        "seconds",
+    )
+    lines = []
+    for row in rows:
+        counts = [str(row["directions_for"][f"{share:.0%}"]) for share in SHARES]
+        cells = (
+            row["network"],
+            str(row["d"]),
+            str(row["members"]),
+            number(row["effective_rank"]),
+            *counts,
+            str(row["blocks"]),
+            number(row["corr_with_identity"]),
+            "?" if row["fidelity"] is None else f"{row['fidelity']:.4f}",
+            f"{row['seconds']:.1f}",
+        )
+        lines.append(cells)
+    widths = [max(len(line[i]) for line in (header, *lines)) for i in range(len(header))]
+    rule = tuple("-" * (w - 1) + ":" if i else "-" * w for i, w in enumerate(widths))
+
+    def text(cells: tuple[str, ...]) -> str:
+        padded = (c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
+        return f"| {' | '.join(padded)} |"
+
+    legend = (
+        f"{', '.join(f'{share:.0%}' for share in SHARES)}: how many directions carry that share of the trace. "
+        "Blocks: runs of equal eigenvalues.\n"
+        "± is one standard error; Corr with true G is what to expect of that many members."
+    )
+    return "\n".join(text(line) for line in (header, rule, *lines)) + "\n\n" + legend
+
+
+def number(estimate: dict[str, Any]) -> str:
+    value, error = estimate["value"], estimate["stderr"]
+    if value is None:
+        return "?"
+    if error is None:
+        return f"{value:.4g}"
+    return str(ng.Estimate(value, error)).partition(" (")[0]
+
+
+def sentences(row: dict[str, Any]) -> list[str]:
+    """What the numbers mean, read off the numbers."""
+    name, d = row["network"], row["d"]
+    strongest = row["largest_blocks"][0]
+    nine_tenths = row["directions_for"]["90%"]
+    if row["blocks"] == 1:
+        first = f"{name} has no grain: all {d} directions of the input count the same, whatever they look like."
+    elif row["blocks"] <= 4:
+        first = (
+            f"{name} knows {row['blocks']} kinds of directions: {strongest['size']} of {d}, all equally strong, "
+            f"carry {percent(strongest['share'])} of the geometry."
+        )
+    else:
+        rank = number(row["effective_rank"])
+        first = (
+            f"{name} has a grain: {nine_tenths} of {d} directions carry 90 % of the geometry, and its effective rank "
+            f"is {rank}."
+        )
+    if row["at_zero"]:
+        first += f" To {row['at_zero']} directions it does not react at all."
+    ratio = row["slow_trace"] / row["slow_directions"]
+    if ratio > 1.25:
+        verdict = f"{ratio:.1f} times their part"
+    elif ratio < 0.8:
+        verdict = f"only {ratio:.2g} times their part"
+    else:
+        verdict = "no more and no less than their part"
+    second = (
+        f"{name}: patterns that vary slowly over the image are {percent(row['slow_directions'])} of all directions and "
+        f"carry {percent(row['slow_trace'])} of the geometry, {verdict}."
+    )
+    return [first, second]
+
+
+def percent(share: float) -> str:
+    digits = 2 if share < 0.99 else 5  # 99.997 % and 100 % are not the same
+    return f"{100 * share:.{digits}g} %"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""netgrain finds the grain of a network: the directions of its input space along which it can learn."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from netgrain.errors import GrainWarning, NetgrainError
+
+if TYPE_CHECKING:
+    from netgrain.average import average_geometry
+    from netgrain.estimate import Estimate
+    from netgrain.geometry import Geometry, corr, data_covariance
+    from netgrain.probes import Data, Gaussian, Origin
+    from netgrain.sampling import geometry_of
+
+__version__ = "0.1.0"
+
+# loaded when first asked for, so that `netgrain --help` does not wait for torch
+_HOMES = {
+    "Data": "probes",
+    "Estimate": "estimate",
+    "Gaussian": "probes",
+    "Geometry": "geometry",
+    "Origin": "probes",
+    "average_geometry": "average",
+    "corr": "geometry",
+    "data_covariance": "geometry",
+    "geometry_of": "sampling",
+}
+
+__all__ = [
+    "Data",
+    "Estimate",
+    "Gaussian",
+    "Geometry",
+    "GrainWarning",
+    "NetgrainError",
+    "Origin",
+    "__version__",
+    "average_geometry",
+    "corr",
+    "data_covariance",
+    "geometry_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"netgrain.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'netgrain' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

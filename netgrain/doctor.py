@@ -1,0 +1,191 @@
+"""Is this installation sound? What it consists of, what the machine offers, and two answers that are known by hand."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+
+from netgrain import __version__
+from netgrain.average import average_geometry
+from netgrain.workers import Workers, most_workers
+
+PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
+FAR = 4.0  # standard errors that a sound result stays within
+MEMBERS = 1000  # of the sampled self-check
+REPEATS = 3
+
+Status = Literal["info", "ok", "warning", "fail"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report; `status` is "info" where there is nothing to judge."""
+
+    name: str
+    found: str
+    status: Status = "info"
+    advice: str = ""
+
+
+def examine() -> list[Check]:
+    """Look at everything; a few seconds. Nothing raises: what goes wrong is a line of the report."""
+    return [
+        Check("netgrain", __version__),
+        Check("python", f"{platform.python_version()} on {platform.platform()}"),
+        *(_version(name) for name in PACKAGES),
+        *(_guarded(name, look) for name, look in LOOKS.items()),
+    ]
+
+
+def _version(package: str) -> Check:
+    try:
+        return Check(package, importlib.metadata.version(package))
+    except importlib.metadata.PackageNotFoundError:
+        return Check(package, "not installed", "fail", f"install it: pip install {package}")
+
+
+def _guarded(name: str, look: Callable[[str], Check]) -> Check:
+    try:
+        return look(name)
+    except Exception as e:  # a doctor reports a failure of any kind
+        return Check(name, f"{type(e).__name__}: {e}", "fail", "please report this line with the versions above")
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def _cores(name: str) -> Check:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Check(name, f"{usable} usable of {os.cpu_count()}; torch uses {torch.get_num_threads()} threads")
+
+
+def _memory(name: str) -> Check:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines if ":" in line}  # kB → GiB
+        found = f"{sizes['MemAvailable']:.1f} GiB free of {sizes['MemTotal']:.1f} GiB"
+    except (OSError, KeyError, ValueError, IndexError):
+        found = "not readable on this system"
+    return Check(name, found)
+
+
+def _accelerator(name: str) -> Check:
+    if torch.cuda.is_available():
+        return Check(name, f"CUDA: {torch.cuda.get_device_name(0)} (from Python: device='cuda')")
+    if torch.backends.mps.is_available():
+        return Check(name, "MPS (from Python: device='mps')")
+    return Check(name, "none; everything runs on the CPU")
+
+
+def _square(i: int) -> int:
+    return i * i
+
+
+def _workers(name: str) -> Check:
+    count = most_workers()
+    if count == 1:
+        return Check(name, "one process only: one core, or a system where forking is not safe")
+    with Workers(_square, count) as workers:
+        right = list(workers.map(range(4))) == [0, 1, 4, 9]
+    if not right:
+        return Check(name, "forked processes give wrong answers", "fail", "use --workers 1 and report this")
+    return Check(name, f"{count} forked processes work", "ok")
+
+
+def _folder(name: str) -> Check:
+    try:
+        with tempfile.TemporaryFile(dir=Path.cwd()):
+            return Check(name, f"{Path.cwd()} can be written to", "ok")
+    except OSError as e:
+        advice = "give --out a folder that you may write to"
+        return Check(name, f"cannot write here ({e.strerror})", "warning", advice)
+
+
+def _speed(name: str) -> Check:
+    before = torch.get_num_threads()
+    threads = max(before, most_workers())
+    matrix = torch.randn(512, 512, generator=torch.Generator().manual_seed(0))
+    seconds = {}
+    try:
+        for count in (1, threads):
+            torch.set_num_threads(count)
+            seconds[count] = min(_seconds(matrix) for _ in range(REPEATS))
+    finally:
+        torch.set_num_threads(before)
+    found = f"{1000 * seconds[1]:.0f} ms with one thread"
+    if threads == 1:
+        return Check(name, found)
+    found += f", {1000 * seconds[threads]:.0f} ms with {threads}"
+    if seconds[threads] > 1.1 * seconds[1]:
+        advice = "several threads are slower than one: the machine is busy, so expect longer times"
+        return Check(name, found, "warning", advice)
+    return Check(name, found, "ok")
+
+
+def _seconds(matrix: torch.Tensor) -> float:
+    started = time.perf_counter()
+    for _ in range(20):
+        matrix @ matrix
+    return time.perf_counter() - started
+
+
+# --- answers that are known -------------------------------------------------------------------------------------------
+
+# f(x) = ((w₁x₁ + w₂x₂) + (w₁x₂ + w₂x₃)) / 2 with independent w of variance 1: G by hand
+KNOWN = torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64) / 4
+
+
+def _two_taps() -> nn.Module:
+    net = nn.Sequential(nn.Conv1d(1, 1, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
+    for weight in net.parameters():
+        nn.init.normal_(weight)
+    return net
+
+
+def _integrated(name: str) -> Check:
+    """The first layer integrated: the right matrix to rounding, up to the measured variance of the weights."""
+    G = average_geometry(_two_taps, (1, 3), members=4, progress=False)
+    error = float((G.matrix() / G.trace.value - KNOWN / KNOWN.trace()).abs().max())
+    away = abs(G.trace.value - float(KNOWN.trace())) / max(G.trace.stderr, 1e-12)
+    found = f"relative error {error:.1e}, trace {away:.1f} standard errors away"
+    if not G.about.integration.startswith("first layer integrated"):
+        return Check(name, f"not integrated: {G.about.integration}", "fail", "report this with the versions above")
+    return _verdict(name, found, error < 1e-6 and away < FAR)
+
+
+def _sampled(name: str) -> Check:
+    """Plain sampling: every entry within a few of its standard errors."""
+    G = average_geometry(_two_taps, (1, 3), members=MEMBERS, first_layer="never", progress=False)
+    form = G.form
+    parts = torch.stack([form.part(i).dense() for i in range(form.parts)])
+    errors = parts.std(0) / len(parts) ** 0.5
+    away = float(((G.matrix() - KNOWN).abs() / errors).max())
+    return _verdict(name, f"{G.members} members, largest deviation {away:.1f} standard errors", away < FAR)
+
+
+def _verdict(name: str, found: str, good: bool) -> Check:
+    if good:
+        return Check(name, found, "ok")
+    return Check(name, found, "fail", "results of this installation cannot be trusted; report this with the versions")
+
+
+LOOKS: dict[str, Callable[[str], Check]] = {
+    "cores": _cores,
+    "memory": _memory,
+    "accelerator": _accelerator,
+    "workers": _workers,  # before anything starts threads
+    "current folder": _folder,
+    "speed": _speed,
+    "self-check, exact": _integrated,
+    "self-check, sampled": _sampled,
+}

@@ -1,0 +1,9 @@
+"""What netgrain says when something is wrong: one sentence with what was expected, what was found, what to do."""
+
+
+class NetgrainError(ValueError):
+    """Base of every error netgrain raises on purpose; the command line prints it and exits with code 2."""
+
+
+class GrainWarning(UserWarning):
+    """The result is correct but a person should know something about it."""

@@ -1,0 +1,71 @@
+"""A number that knows how uncertain it is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class Estimate(float):
+    """A float with a standard error, so that it can be used wherever a number can.
+
+    ``value`` is the number, ``stderr`` its standard error, ``n`` the number of independent pieces behind it
+    (0: exact, nothing was sampled), ``plug_in`` the naive value where the number itself is bias-corrected.
+
+    >>> trace = Estimate(3.0, stderr=0.5, n=25)
+    >>> trace
+    3.0 ± 0.5 (n = 25)
+    >>> trace + 1
+    4.0
+    >>> [round(end, 3) for end in trace.interval(0.95)]
+    [1.968, 4.032]
+    """
+
+    stderr: float
+    n: int
+    plug_in: float | None
+
+    def __new__(cls, value: float, stderr: float = 0.0, n: int = 0, plug_in: float | None = None) -> Estimate:
+        self = super().__new__(cls, value)
+        self.stderr = float(stderr)
+        self.n = int(n)
+        self.plug_in = None if plug_in is None else float(plug_in)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:  # copies and worker processes keep every field
+        return Estimate, (self.value, self.stderr, self.n, self.plug_in)
+
+    @property
+    def value(self) -> float:
+        """The number itself, as a plain float."""
+        return float(self)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Two-sided confidence interval from Student's t with n − 1 degrees of freedom."""
+        if self.stderr == 0 or math.isnan(self.stderr):
+            return self.value, self.value
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(max(self.n - 1, 1), 0.5 + level / 2)) * self.stderr
+        return self.value - half, self.value + half
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite becomes None."""
+        numbers = {"value": self.value, "stderr": self.stderr, "n": self.n, "plug_in": self.plug_in}
+        return {k: None if v is None or not math.isfinite(v) else v for k, v in numbers.items()}
+
+    def __repr__(self) -> str:
+        if self.stderr == 0:
+            return f"{self.value:.6g} (exact)"
+        return f"{_rounded(self.value, self.stderr)} ± {self.stderr:.2g} (n = {self.n})"
+
+    __str__ = __repr__
+
+
+def _rounded(value: float, stderr: float) -> str:
+    """The value with as many digits as its standard error makes meaningful."""
+    if not (math.isfinite(value) and math.isfinite(stderr)) or value == 0:
+        return f"{value:.4g}"
+    digits = max(1, 2 + math.floor(math.log10(abs(value))) - math.floor(math.log10(stderr)))
+    text = f"{value:.{min(digits, 12)}g}"
+    return text if "." in text or "e" in text else f"{float(text):.1f}" if abs(value) < 10 else text

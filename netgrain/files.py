@@ -1,0 +1,43 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from netgrain.errors import NetgrainError
+
+
+def write_whole(path: str | Path, content: bytes) -> Path:
+    """Write to a temporary name beside the target, flush to disk, rename; on any failure nothing is left behind."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    except OSError as e:
+        raise NetgrainError(f"cannot write {path}: {e.strerror}; choose another folder.") from e
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException as e:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(e, OSError):
+            what = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror
+            raise NetgrainError(
+                f"cannot write {path} ({len(content) / 2**20:.1f} MiB): {what}; "
+                "free some space or choose another folder. Nothing was left half-written."
+            ) from e
+        raise
+    return path
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

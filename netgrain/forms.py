@@ -1,0 +1,449 @@
+"""How a geometry is held in memory: dense, factored, spread by a convolution, or with Kronecker structure.
+
+A form is a positive semi-definite operator on R^size that is the mean of independent *parts* A_i (one member of the
+ensemble, or a batch of members), each an unbiased estimate of the true matrix. Parts are what error bars and
+bias-corrected correlations are made of; a form that was not sampled has none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from netgrain.errors import NetgrainError
+from netgrain.stem import ConvStem
+
+DENSE_LIMIT = 8192  # a float64 matrix of this size takes 512 MiB
+MOST_PARTS = 64  # error bars need all pairs of parts; more members than this are joined into batches
+SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
+
+
+class Form(ABC):
+    """One interface for all ways to hold a matrix. Everything returned is float64 on the CPU."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The matrix is size × size."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Tensor:
+        """Members behind each part, shape (parts,); empty when nothing was sampled."""
+
+    @property
+    def parts(self) -> int:
+        return len(self.counts)
+
+    @abstractmethod
+    def part(self, i: int) -> Form:
+        """Part i alone."""
+
+    @abstractmethod
+    def subset(self, indices: Sequence[int]) -> Form:
+        """The mean of some of the parts."""
+
+    @abstractmethod
+    def matvec(self, V: Tensor) -> Tensor:
+        """G v for every row v of V, shapes (batch, size)."""
+
+    @abstractmethod
+    def trace(self) -> float: ...
+
+    @abstractmethod
+    def inner(self, other: Form) -> float:
+        """⟨G, H⟩ = tr(GᵀH)."""
+
+    @abstractmethod
+    def part_traces(self) -> Tensor:
+        """tr A_i, shape (parts,)."""
+
+    @abstractmethod
+    def _dense(self) -> Tensor: ...
+
+    @cached_property
+    def _dense_once(self) -> Tensor:
+        return self._dense()
+
+    def dense(self) -> Tensor:
+        """The whole matrix, (size, size); refused where it would not fit."""
+        if self.size > DENSE_LIMIT:
+            raise NetgrainError(
+                f"a dense {self.size} x {self.size} matrix would take {self.size**2 * 8 / 2**30:.1f} GiB "
+                f"(the limit is {DENSE_LIMIT}); use directions(k), matvec(v) or eigenvalues instead."
+            )
+        return self._dense_once
+
+    def part_norms2(self) -> Tensor:
+        """‖A_i‖²_F, shape (parts,)."""
+        return torch.tensor([(p := self.part(i)).inner(p) for i in range(self.parts)], dtype=torch.float64)
+
+    def part_inner(self, other: Form) -> Tensor:
+        """⟨A_i, H⟩, shape (parts,)."""
+        return torch.tensor([self.part(i).inner(other) for i in range(self.parts)], dtype=torch.float64)
+
+    def pairwise(self, other: Form) -> Tensor:
+        """⟨A_i, B_j⟩, shape (parts, parts of the other)."""
+        theirs = torch.stack([other.part(j).dense().flatten() for j in range(other.parts)])
+        return torch.stack([theirs @ self.part(i).dense().flatten() for i in range(self.parts)])
+
+    def batched(self, parts: int = MOST_PARTS) -> Form:
+        """The same matrix with neighbouring members joined, so that there are at most `parts` parts."""
+        return self
+
+    def norm2(self) -> float:
+        """‖G‖²_F as it stands (plug-in)."""
+        return self.inner(self)
+
+
+def _no_counts() -> Tensor:
+    return torch.zeros(0, dtype=torch.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Form):
+    """A matrix, and optionally its independent pieces (their count-weighted mean is the matrix)."""
+
+    matrix: Tensor  # (size, size) float64
+    pieces: Tensor | None = None  # (parts, size, size)
+    per_part: Tensor = field(default_factory=_no_counts)
+
+    @classmethod
+    def from_pieces(cls, pieces: Tensor, counts: Tensor) -> Dense:
+        weights = counts.double() / counts.sum()
+        matrix = torch.zeros(pieces.shape[1:], dtype=torch.float64)
+        for w, piece in zip(weights, pieces, strict=True):
+            matrix.add_(piece.double(), alpha=float(w))
+        return cls(matrix, pieces, counts)
+
+    @property
+    def size(self) -> int:
+        return self.matrix.shape[0]
+
+    @property
+    def counts(self) -> Tensor:
+        return self.per_part
+
+    def part(self, i: int) -> Form:
+        assert self.pieces is not None
+        return Dense(self.pieces[i].double())
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        assert self.pieces is not None
+        chosen = list(indices)
+        return Dense.from_pieces(self.pieces[chosen], self.per_part[chosen])
+
+    def matvec(self, V: Tensor) -> Tensor:
+        return V.double() @ self.matrix
+
+    def trace(self) -> float:
+        return float(self.matrix.trace())
+
+    def part_traces(self) -> Tensor:
+        if self.pieces is None:
+            return torch.zeros(0, dtype=torch.float64)
+        return self.pieces.diagonal(dim1=1, dim2=2).double().sum(1)
+
+    def _dense(self) -> Tensor:
+        return self.matrix
+
+    def inner(self, other: Form) -> float:
+        if isinstance(other, Dense):
+            return float(torch.sum(self.matrix * other.matrix))
+        return other.inner(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Factored(Form):
+    """G = scale/n · AᵀA, A the stacked gradient rows of n members; the d × d matrix is formed only on request.
+
+    ``per_part`` (members) and ``rows_per_part`` say which consecutive rows belong to which part. Without them the
+    rows are data, not a sample: there are no parts, and n is 1.
+    """
+
+    rows: Tensor  # (rows, size), float32 or float64
+    scale: float = 1.0
+    per_part: Tensor = field(default_factory=_no_counts)
+    rows_per_part: tuple[int, ...] = ()
+
+    @classmethod
+    def of_members(cls, rows: Tensor, scale: float = 1.0) -> Factored:
+        """rows: (members, rows of each, size); every member is a part."""
+        n, r, _ = rows.shape
+        return cls(rows.flatten(0, 1), scale, torch.ones(n, dtype=torch.int64), (r,) * n)
+
+    @property
+    def size(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def counts(self) -> Tensor:
+        return self.per_part
+
+    @property
+    def members(self) -> int:
+        return int(self.counts.sum()) if len(self.counts) else 1
+
+    @property
+    def _weight(self) -> float:
+        return self.scale / self.members
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts = [0]
+        for r in self.rows_per_part:
+            starts.append(starts[-1] + r)
+        return starts
+
+    def part(self, i: int) -> Form:
+        rows = self.rows[self._starts[i] : self._starts[i + 1]]
+        return Factored(rows, self.scale / int(self.counts[i]))
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        rows = torch.cat([self.rows[self._starts[i] : self._starts[i + 1]] for i in indices])
+        return Factored(rows, self.scale, self.per_part[list(indices)], tuple(self.rows_per_part[i] for i in indices))
+
+    def batched(self, parts: int = MOST_PARTS) -> Factored:
+        if self.parts <= parts:
+            return self
+        edges = [round(i * self.parts / parts) for i in range(parts + 1)]
+        spans = list(itertools.pairwise(edges))
+        counts = torch.stack([self.counts[a:b].sum() for a, b in spans])
+        return Factored(self.rows, self.scale, counts, tuple(sum(self.rows_per_part[a:b]) for a, b in spans))
+
+    def matvec(self, V: Tensor) -> Tensor:
+        V = V.double()
+        out = torch.zeros_like(V)
+        for rows in self.rows.split(4096):
+            rows = rows.double()
+            out += (V @ rows.T) @ rows
+        return out * self._weight
+
+    def _row_sums(self, values: Tensor) -> Tensor:
+        """Sum the last axis, one number per row, over the rows of each part."""
+        owner = torch.repeat_interleave(torch.arange(self.parts), torch.tensor(self.rows_per_part))
+        out = torch.zeros((*values.shape[:-1], self.parts), dtype=torch.float64)
+        return out.index_add_(-1, owner, values)
+
+    def _row_norms2(self) -> Tensor:
+        return torch.cat([rows.double().square().sum(1) for rows in self.rows.split(4096)])
+
+    def trace(self) -> float:
+        return float(self._row_norms2().sum()) * self._weight
+
+    def part_traces(self) -> Tensor:
+        if not self.parts:
+            return torch.zeros(0, dtype=torch.float64)
+        return self._row_sums(self._row_norms2()) * self.scale / self.counts
+
+    def part_norms2(self) -> Tensor:
+        factor = (self.scale / self.counts.double()).square()
+        if all(r == 1 for r in self.rows_per_part):
+            return self._row_norms2().square() * factor
+        norms = []
+        for i in range(self.parts):
+            rows = self.rows[self._starts[i] : self._starts[i + 1]].double()
+            gram = rows @ rows.T if len(rows) <= self.size else rows.T @ rows
+            norms.append(gram.square().sum())
+        return torch.stack(norms) * factor
+
+    def part_inner(self, other: Form) -> Tensor:
+        products = [(rows.double() * other.matvec(rows)).sum(1) for rows in self.rows.split(4096)]
+        return self._row_sums(torch.cat(products)) * self.scale / self.counts
+
+    def pairwise(self, other: Form) -> Tensor:
+        if not isinstance(other, Factored) or len(self.rows) * len(other.rows) > self.size**2 * MOST_PARTS:
+            return super().pairwise(other)
+        theirs = other.rows.double()
+        block_sums = [other._row_sums((rows.double() @ theirs.T).square()) for rows in self.rows.split(1024)]
+        sums = self._row_sums(torch.cat(block_sums).T).T
+        return sums * (self.scale / self.counts)[:, None] * (other.scale / other.counts)
+
+    def inner(self, other: Form) -> float:
+        if len(self.rows) > self.size and self.size <= DENSE_LIMIT:
+            return Dense(self.dense()).inner(other)
+        total = 0.0
+        for rows in self.rows.split(4096):
+            total += float((rows.double() * other.matvec(rows)).sum())
+        return total * self._weight
+
+    def _dense(self) -> Tensor:
+        total = torch.zeros(self.size, self.size, dtype=torch.float64)
+        for rows in self.rows.split(4096):
+            rows = rows.double()
+            total.addmm_(rows.T, rows)
+        return total * self._weight
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Form):
+    """Σ_Δ S_Δ Q S_Δᵀ: the second moment Q at a convolution's output, carried to its input (see netgrain.stem)."""
+
+    source: Form  # Q, on the output positions
+    stem: ConvStem
+
+    @property
+    def size(self) -> int:
+        return self.stem.size
+
+    @property
+    def counts(self) -> Tensor:
+        return self._batched.counts
+
+    @cached_property
+    def _batched(self) -> Form:
+        return self.source.batched(SPREAD_PARTS)
+
+    def part(self, i: int) -> Form:
+        return Spread(self._batched.part(i), self.stem)
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        return Spread(self._batched.subset(indices), self.stem)
+
+    def matvec(self, V: Tensor) -> Tensor:
+        if len(V) > self.size // 8 and self.size <= DENSE_LIMIT:
+            return V.double() @ self.dense()
+        seen = self.stem.gather(V.double())
+        batch, entries, positions = seen.shape
+        moved = self.source.matvec(seen.reshape(batch * entries, positions))
+        return self.stem.scatter(moved.reshape(batch, entries, positions))
+
+    @cached_property
+    def _cover(self) -> Tensor:
+        """How many kernel entries of an output position fall inside the image (zero padding counts for nothing)."""
+        ones = torch.ones(1, self.stem.size, dtype=torch.float64)
+        return self.stem.gather(ones).sum((0, 1))
+
+    def _diagonal_weighted(self, form: Form) -> float:
+        # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
+        if isinstance(form, Factored):
+            squares = torch.zeros(form.size, dtype=torch.float64)
+            for rows in form.rows.split(4096):
+                squares += rows.double().square().sum(0)
+            return float(squares @ self._cover) * form._weight
+        return float(form.dense().diagonal() @ self._cover)
+
+    def trace(self) -> float:
+        return self._diagonal_weighted(self.source)
+
+    def part_traces(self) -> Tensor:
+        values = [self._diagonal_weighted(self._batched.part(i)) for i in range(self.parts)]
+        return torch.tensor(values, dtype=torch.float64)
+
+    def part_norms2(self) -> Tensor:
+        norms = [self.stem.push(self._batched.part(i).dense()).square().sum() for i in range(self.parts)]
+        return torch.stack(norms) if norms else torch.zeros(0, dtype=torch.float64)
+
+    def part_inner(self, other: Form) -> Tensor:
+        return self._batched.part_inner(Dense(self.stem.pull(other.dense())))
+
+    def inner(self, other: Form) -> float:
+        return Dense(self.dense()).inner(Dense(other.dense()))
+
+    def _dense(self) -> Tensor:
+        return self.stem.push(self.source.dense())
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(Form):
+    """`copies` equal diagonal blocks: I ⊗ core on the coordinates listed by `order`.
+
+    order: the d input coordinates, copy after copy, so that x[order].reshape(copies, core.size) has one copy per row.
+    I_C ⊗ G_s of a convolution has order = arange(d); T ⊗ I of a patch embedding interleaves.
+    """
+
+    core: Form
+    copies: int
+    order: Tensor  # (copies · core.size,) int64
+
+    @property
+    def size(self) -> int:
+        return self.copies * self.core.size
+
+    @property
+    def counts(self) -> Tensor:
+        return self.core.counts
+
+    def part(self, i: int) -> Form:
+        return Kronecker(self.core.part(i), self.copies, self.order)
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        return Kronecker(self.core.subset(indices), self.copies, self.order)
+
+    def into_copies(self, V: Tensor) -> Tensor:
+        """(batch, size) in input order → (batch · copies, core size)."""
+        return V[:, self.order].reshape(-1, self.core.size)
+
+    def from_copies(self, U: Tensor) -> Tensor:
+        """(batch · copies, core size) → (batch, size) in input order."""
+        flat = U.reshape(-1, self.size)
+        out = torch.empty_like(flat)
+        out[:, self.order] = flat
+        return out
+
+    def matvec(self, V: Tensor) -> Tensor:
+        return self.from_copies(self.core.matvec(self.into_copies(V.double())))
+
+    def trace(self) -> float:
+        return self.copies * self.core.trace()
+
+    def part_traces(self) -> Tensor:
+        return self.copies * self.core.part_traces()
+
+    def part_norms2(self) -> Tensor:
+        return self.copies * self.core.part_norms2()
+
+    def batched(self, parts: int = MOST_PARTS) -> Kronecker:
+        return Kronecker(self.core.batched(parts), self.copies, self.order)
+
+    def pairwise(self, other: Form) -> Tensor:
+        if isinstance(other, Kronecker) and self.same_layout(other):
+            return self.copies * self.core.pairwise(other.core)
+        return super().pairwise(other)
+
+    def same_layout(self, other: Form) -> bool:
+        return (
+            isinstance(other, Kronecker)
+            and other.copies == self.copies
+            and other.core.size == self.core.size
+            and torch.equal(other.order, self.order)
+        )
+
+    def _block_sum(self, other: Form) -> Form:
+        """Σ over copies of the diagonal blocks of `other` in this layout: all that ⟨I ⊗ core, other⟩ can see."""
+        if isinstance(other, Kronecker) and self.same_layout(other):
+            return _scaled(other.core, float(self.copies))
+        if isinstance(other, Factored):
+            rows = other.rows[:, self.order].reshape(-1, self.core.size)
+            return Factored(rows, other._weight)
+        m, s = self.copies, self.core.size
+        blocks = other.dense()[self.order][:, self.order].reshape(m, s, m, s)
+        return Dense(blocks.diagonal(dim1=0, dim2=2).sum(-1))
+
+    def part_inner(self, other: Form) -> Tensor:
+        return self.core.part_inner(self._block_sum(other))
+
+    def inner(self, other: Form) -> float:
+        return self.core.inner(self._block_sum(other))
+
+    def _dense(self) -> Tensor:
+        out = torch.zeros(self.size, self.size, dtype=torch.float64)
+        core = self.core.dense()
+        for index in self.order.reshape(self.copies, self.core.size):
+            out[index[:, None], index] = core
+        return out
+
+
+def _scaled(form: Form, factor: float) -> Form:
+    """factor · form, without its parts."""
+    if isinstance(form, Factored):
+        return Factored(form.rows, form._weight * factor)
+    if isinstance(form, Spread):
+        return Spread(_scaled(form.source, factor), form.stem)
+    return Dense(form.dense() * factor)

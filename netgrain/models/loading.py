@@ -1,0 +1,216 @@
+"""Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+
+from torch import nn
+
+from netgrain.errors import NetgrainError
+from netgrain.models.arguments import did_you_mean
+from netgrain.models.imports import importable, module_by_name, module_from_file
+from netgrain.models.lenet import LeNet, SmallLeNet
+from netgrain.models.mlp import MLP
+from netgrain.models.resnet import ResNet18
+from netgrain.models.vgg import VGG11
+from netgrain.models.vit import ViT
+
+BUILTIN: dict[str, type[nn.Module]] = {
+    "mlp": MLP,
+    "lenet": LeNet,
+    "smalllenet": SmallLeNet,
+    "vgg11": VGG11,
+    "resnet18": ResNet18,
+    "vit": ViT,
+}
+BUILTIN_NAMES = tuple(BUILTIN)
+
+_FILE = re.compile(r"(?P<file>.+?\.py)(:(?P<name>[^:=,]*))?(:(?P<options>.*))?")
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[^:=,]*)(:(?P<options>.*))?")
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+
+
+@dataclass(frozen=True, repr=False)
+class ModelSpec:
+    """A family of networks written as text: called, it returns a fresh module.
+
+    It is pickled as its text and the folder it was read in, and loaded again from there when unpickled, so it
+    can be sent to another process.
+    """
+
+    name: str
+    """The text as it was written."""
+    options: Mapping[str, object] = field(hash=False)
+    """Everything the model is called with: options of the text, and the defaults that it takes."""
+    base: Path
+    """The folder that relative paths and module names start from."""
+    make: Callable[..., object] = field(compare=False)
+    """The class or function behind the name."""
+    folder: Path | None = field(default=None, compare=False)
+    """The folder of the user's code, importable while it runs."""
+    defaults: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The defaults it was loaded with."""
+
+    def __call__(self) -> nn.Module:
+        with nullcontext() if self.folder is None else importable(self.folder):
+            module = self.make(**self.options)
+        if not isinstance(module, nn.Module):
+            raise NetgrainError(
+                f"{self.name!r} was expected to return a torch.nn.Module, found {type(module).__name__}: "
+                "name a class or function that returns a fresh module."
+            )
+        return module
+
+    def __repr__(self) -> str:
+        options = "".join(f", {key}={value!r}" for key, value in self.options.items())
+        return f"ModelSpec({self.name!r}{options})"
+
+    def __reduce__(self) -> tuple[Callable[..., "ModelSpec"], tuple[str, dict[str, object], Path]]:
+        return _load, (self.name, dict(self.defaults), self.base)
+
+
+def load_model(spec: str, **defaults: object) -> ModelSpec:
+    """The family of networks that a text describes: a callable that returns a fresh module each time.
+
+    `spec` is a built-in name (`mlp`, `lenet`, `smalllenet`, `vgg11`, `resnet18`, `vit`, in any case), or
+    `path/file.py:name` or `package.module:name` for a class or function that returns a module; each may be
+    followed by `:key=value,...`. Values are read as whole numbers, numbers, true, false, none, else as words.
+
+    `defaults` fill in options that the text leaves open; the user's own callables get those of them that they
+    have a parameter for.
+
+    >>> load_model("lenet:activation=gelu", channels=1)
+    ModelSpec('lenet:activation=gelu', channels=1, activation='gelu')
+    >>> sum(p.numel() for p in load_model("LeNet", channels=1)().parameters())
+    61706
+    """
+    return _load(spec, defaults, Path.cwd())
+
+
+def _load(spec: str, defaults: Mapping[str, object], base: Path) -> ModelSpec:
+    make, text, folder = _find(spec, base)
+    options = _options(spec, text)
+    parameters = _parameters(make)
+    _check_options(spec, options, parameters)
+    if folder is None:
+        _check_options(spec, defaults, parameters)
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    options = {key: value for key, value in defaults.items() if key in named} | options
+    _check_complete(spec, options, parameters)
+    return ModelSpec(
+        name=spec,
+        options=MappingProxyType(options),
+        base=base,
+        make=make,
+        folder=folder,
+        defaults=MappingProxyType(dict(defaults)),
+    )
+
+
+def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | None]:
+    """The callable that a text names, the text of its options, and the folder of the user's code."""
+    head, _, rest = spec.partition(":")
+    if builtin := BUILTIN.get(head.strip().casefold()):
+        return builtin, rest, None
+    if match := _FILE.fullmatch(spec):
+        file = (base / Path(match["file"]).expanduser()).resolve()
+        _check_named(spec, match["file"], match["name"])
+        module = module_from_file(file, match["file"])
+        return _callable_in(module, match["name"], match["file"]), match["options"] or "", file.parent
+    if match := _MODULE.fullmatch(spec):
+        _check_named(spec, match["module"], match["name"])
+        module = module_by_name(match["module"], base, BUILTIN_NAMES)
+        return _callable_in(module, match["name"], match["module"]), match["options"] or "", base
+    raise NetgrainError(
+        f"There is no built-in model called {head!r}.{did_you_mean(head, BUILTIN_NAMES)} Known models: "
+        f"{', '.join(BUILTIN_NAMES)}; your own is written path/file.py:name or package.module:name."
+    )
+
+
+def _check_named(spec: str, source: str, name: str | None) -> None:
+    if not name:
+        raise NetgrainError(
+            f"{spec!r} names {source!r} but no model in it: write {source}:NAME with the class or function "
+            "that returns the model."
+        )
+
+
+def _callable_in(module: ModuleType, name: str, source: str) -> Callable[..., object]:
+    if not hasattr(module, name):
+        public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
+        raise NetgrainError(
+            f"{source!r} has nothing called {name!r}.{did_you_mean(name, public)} "
+            "Name a class or function that returns a fresh module."
+        )
+    found: object = getattr(module, name)
+    if isinstance(found, nn.Module):
+        raise NetgrainError(
+            f"{name!r} in {source!r} is one finished module ({type(found).__name__}), and an average needs "
+            "many: give a class or function that returns a fresh module."
+        )
+    if not callable(found):
+        raise NetgrainError(
+            f"{name!r} in {source!r} was expected to be a class or function that returns a fresh module, "
+            f"found {type(found).__name__}."
+        )
+    return found
+
+
+def _options(spec: str, text: str) -> dict[str, object]:
+    options: dict[str, object] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if not key or not value:
+            raise NetgrainError(
+                f"{spec!r} has the option {part!r}, expected key=value: write for example width=0.5. "
+                "(A model of your own is written path/file.py:name.)"
+            )
+        if key in options:
+            raise NetgrainError(f"{spec!r} sets {key!r} twice: keep one of them.")
+        options[key] = _value(value)
+    return options
+
+
+def _value(text: str) -> object:
+    if text.casefold() in _WORDS:
+        return _WORDS[text.casefold()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parameters(make: Callable[..., object]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(make).parameters.values())
+    except (TypeError, ValueError):  # compiled code does not say what it takes: let it judge for itself
+        return [inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)]
+
+
+def _check_options(spec: str, options: Mapping[str, object], parameters: list[inspect.Parameter]) -> None:
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for key in options:
+        if key not in known:
+            listed = f"Its options are {', '.join(known)}." if known else "It takes no options."
+            raise NetgrainError(f"{spec!r} has no option {key!r}.{did_you_mean(key, known)} {listed}")
+
+
+def _check_complete(spec: str, options: Mapping[str, object], parameters: list[inspect.Parameter]) -> None:
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for p in parameters:
+        if p.kind is p.POSITIONAL_ONLY and p.default is p.empty:
+            raise NetgrainError(
+                f"{spec!r} needs a value for {p.name!r}, which can only be given by position: give it a default."
+            )
+        if p.default is p.empty and p.kind not in optional and p.name not in options:
+            raise NetgrainError(
+                f"{spec!r} needs a value for {p.name!r}: add the option {p.name}=VALUE, or give it a default."
+            )

@@ -1,0 +1,86 @@
+"""ResNet18 for small images."""
+
+from torch import Tensor, nn
+
+from netgrain.models import layers
+from netgrain.models.arguments import check_shared, scaled
+
+STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, and stride of the first of two blocks
+
+
+class BasicBlock(nn.Module):
+    """A residual block: x ↦ φ(branch(x) + shortcut(x)), the branch being conv, norm, φ, conv, norm.
+
+    The convolutions are 3×3 without bias. The shortcut is the identity, or a 1×1 convolution (and norm) where
+    the shape changes.
+    """
+
+    def __init__(self, maps: int, filters: int, stride: int, activation: layers.Activation, norm: str | None) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(
+            nn.Conv2d(maps, filters, 3, stride=stride, padding=1, bias=False),
+            *layers.map_norm(norm, filters),
+            layers.activation(activation),
+            nn.Conv2d(filters, filters, 3, padding=1, bias=False),
+            *layers.map_norm(norm, filters),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or maps != filters:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(maps, filters, 1, stride=stride, bias=False), *layers.map_norm(norm, filters)
+            )
+        self.activation = layers.activation(activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.activation(self.branch(x) + self.shortcut(x))
+        return y
+
+
+class ResNet18(nn.Module):
+    """ResNet18 with the stem for small images: a 3×3 convolution of stride one and no max pool.
+
+    Four stages of two blocks with 64, 128, 256, 512 channels and strides 1, 2, 2, 2; global average pool; a
+    linear head. Convolutions have no bias, with and without normalisation; PyTorch's default initialisation.
+    So with ReLU and `norm=None` the network is x ↦ h(x) + b, b the head's bias and h(cx) = c·h(x) for c ≥ 0.
+
+    Shapes: (batch, channels, image_size, image_size) → (batch, outputs), for every image_size.
+
+    He, Zhang, Ren, Sun: Deep residual learning for image recognition, 2015 (section 4.2 for small images).
+
+    >>> narrow = ResNet18(width=1 / 64)  # 1, 2, 4, 8 channels
+    >>> [tuple(w.shape) for w in narrow.parameters()][:4]
+    [(1, 3, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3)]
+    """
+
+    def __init__(
+        self,
+        *,
+        channels: int = 3,
+        image_size: int = 32,
+        outputs: int = 10,
+        width: float = 1.0,
+        activation: layers.Activation = "relu",
+        norm: str | None = None,
+    ) -> None:
+        super().__init__()
+        check_shared("ResNet18", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        norm = layers.norm_name("ResNet18", norm)
+        maps = scaled(64, width)
+        self.stem = nn.Sequential(
+            nn.Conv2d(channels, maps, 3, padding=1, bias=False),
+            *layers.map_norm(norm, maps),
+            layers.activation(activation),
+        )
+        blocks: list[BasicBlock] = []
+        for size, first_stride in STAGES:
+            filters = scaled(size, width)
+            for stride in (first_stride, 1):
+                blocks.append(BasicBlock(maps, filters, stride, activation, norm))
+                maps = filters
+        self.blocks = nn.Sequential(*blocks)
+        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(maps, outputs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.pool(self.blocks(self.stem(images))))
+        return logits

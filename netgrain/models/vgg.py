@@ -1,0 +1,76 @@
+"""VGG11 for small images."""
+
+from torch import Tensor, nn
+
+from netgrain.models import layers
+from netgrain.models.arguments import check_choice, check_shared, scaled
+
+STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # a pool ends each of the five
+
+
+class VGG11(nn.Module):
+    """VGG11: eight 3×3 convolutions in five pooled stages, then three linear layers.
+
+    Convolutions start at Normal(0, 2/(k²·out)), k = 3, with zero bias; linear layers at PyTorch's default.
+    `pool` is `"max"` or `"avg"`. A map of side one is not pooled further, so images smaller than 32 work too.
+    A normalisation (`"batch"` or `"layer"`) stands between a convolution and its activation.
+
+    Shapes: (batch, channels, image_size, image_size) → (batch, outputs).
+
+    Simonyan, Zisserman: Very deep convolutional networks for large-scale image recognition, 2014.
+
+    >>> narrow = VGG11(width=1 / 64, outputs=1)  # 1, 2, 4, 4, 8, 8, 8, 8 channels and 8 hidden units
+    >>> sum(p.numel() for p in narrow.parameters())
+    2473
+    """
+
+    def __init__(
+        self,
+        *,
+        channels: int = 3,
+        image_size: int = 32,
+        outputs: int = 10,
+        width: float = 1.0,
+        activation: layers.Activation = "relu",
+        norm: str | None = None,
+        pool: str = "max",
+    ) -> None:
+        super().__init__()
+        check_shared("VGG11", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        check_choice("VGG11", "pool", pool, ("max", "avg"))
+        norm = layers.norm_name("VGG11", norm)
+        stack: list[nn.Module] = []
+        maps, side = channels, image_size
+        for stage in STAGES:
+            for filters in (scaled(size, width) for size in stage):
+                stack += [
+                    _convolution(maps, filters),
+                    *layers.map_norm(norm, filters),
+                    layers.activation(activation),
+                ]
+                maps = filters
+            if side > 1:
+                stack.append(nn.MaxPool2d(2) if pool == "max" else nn.AvgPool2d(2))
+                side //= 2
+        self.features = nn.Sequential(*stack)
+        hidden = scaled(512, width)
+        self.classifier = nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(maps * side**2, hidden),
+            layers.activation(activation),
+            nn.Linear(hidden, hidden),
+            layers.activation(activation),
+            nn.Linear(hidden, outputs),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(self.features(images))
+        return logits
+
+
+def _convolution(maps: int, filters: int) -> nn.Conv2d:
+    convolution = nn.Conv2d(maps, filters, 3, padding=1)
+    nn.init.normal_(convolution.weight, std=(2 / (3 * 3 * filters)) ** 0.5)
+    if convolution.bias is not None:
+        nn.init.zeros_(convolution.bias)
+    return convolution

@@ -1,0 +1,144 @@
+"""Where x comes from: the points at which a network's input gradient is taken."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.errors import NetgrainError
+
+
+@runtime_checkable
+class Probe(Protocol):
+    """Anything that can name itself and give points; your own sampler needs only these two methods."""
+
+    def describe(self) -> str:
+        """A short name for tables and files."""
+        ...
+
+    def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        """Up to `count` points, shape (points, *input_shape), a function of the seed alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The single point x = 0: the σ → 0 limit of Gaussian(σ) for networks that are differentiable there.
+
+    >>> Origin().points((2,), 5, seed=0)
+    tensor([[0., 0.]])
+    """
+
+    def describe(self) -> str:
+        return "origin"
+
+    def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        return torch.zeros(1, *input_shape)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """x ~ N(0, σ²I).
+
+    >>> Gaussian(0.001).describe()
+    'gaussian:0.001'
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.sigma) and self.sigma > 0):
+            raise NetgrainError(f"Gaussian expects a positive sigma, found {self.sigma}; for sigma = 0 use Origin().")
+
+    def describe(self) -> str:
+        return f"gaussian:{self.sigma:g}"
+
+    def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return self.sigma * torch.randn(count, *input_shape, generator=generator)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """x drawn from given samples X, shape (samples, *input_shape).
+
+    >>> Data(torch.zeros(10, 3)).describe()
+    'data (10 samples)'
+    """
+
+    X: Tensor
+    name: str = field(default="data")
+
+    def __post_init__(self) -> None:
+        X = torch.as_tensor(self.X).detach().cpu()
+        if X.dim() < 2 or len(X) == 0:
+            raise NetgrainError(
+                f"Data expects samples of shape (samples, …), found {tuple(X.shape)}; add a first axis."
+            )
+        if not X.is_floating_point():
+            raise NetgrainError(
+                f"Data expects floating-point samples, found {X.dtype}; convert, as in X.float() / 255."
+            )
+        if not bool(torch.isfinite(X).all()):
+            raise NetgrainError("Data expects finite samples, found NaN or Inf; remove or repair those samples first.")
+        object.__setattr__(self, "X", X)
+
+    def describe(self) -> str:
+        return f"{self.name} ({len(self.X)} samples)"
+
+    def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        if tuple(self.X.shape[1:]) != input_shape:
+            raise NetgrainError(
+                f"the data has samples of shape {tuple(self.X.shape[1:])}, input_shape is {input_shape}; "
+                "make them equal."
+            )
+        if count >= len(self.X):
+            return self.X
+        chosen = torch.randperm(len(self.X), generator=torch.Generator().manual_seed(seed))[:count]
+        return self.X[chosen]
+
+
+def parse_probe(text: str) -> Probe | None:
+    """A probe from its command-line name: auto, origin, gaussian:0.001 or data:FILE (.npy, or .npz with an array X).
+
+    >>> parse_probe("gaussian:0.5")
+    Gaussian(sigma=0.5)
+    """
+    kind, _, value = text.partition(":")
+    if kind == "auto":
+        return None
+    if kind == "origin" and not value:
+        return Origin()
+    if kind == "gaussian":
+        try:
+            return Gaussian(float(value or 1.0))
+        except ValueError as e:
+            if isinstance(e, NetgrainError):
+                raise
+            raise NetgrainError(f"probe '{text}' expects a number after the colon, as in gaussian:0.001.") from e
+    if kind == "data" and value:
+        return Data(_read_samples(Path(value)), name=Path(value).name)
+    raise NetgrainError(f"probe '{text}' is not known; expected auto, origin, gaussian:SIGMA or data:FILE.")
+
+
+def _read_samples(path: Path) -> Tensor:
+    if not path.is_file():
+        raise NetgrainError(f"{path} is not a file; expected .npy, or .npz with an array named X.")
+    try:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.lib.npyio.NpzFile):
+                if "X" not in content:
+                    raise NetgrainError(f"{path} has arrays {', '.join(content.files)}; expected one named X.")
+                content = content["X"]
+            return torch.from_numpy(np.ascontiguousarray(content))
+    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as e:
+        if isinstance(e, NetgrainError):
+            raise
+        raise NetgrainError(f"{path} cannot be read as numbers ({e}); expected .npy, or .npz with an array X.") from e

@@ -1,0 +1,37 @@
+"""Where a geometry came from: kept with it, shown by it, saved beside it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from netgrain import __version__
+
+
+def versions() -> dict[str, str]:
+    return {"netgrain": __version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What was computed, in words and numbers that survive a file."""
+
+    method: str  # "sampled", "closed-form", "data" or "derived"
+    model: str = ""
+    probe: str = ""
+    output: str = "all"
+    seed: int | None = None
+    members: int = 0
+    exact: bool = False
+    integration: str = ""  # "first layer integrated (…)" or why it was not
+    zero_share: float = 0.0  # share of members whose input gradient is exactly zero
+    notes: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=versions)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Provenance:
+        known = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
+        return cls(**{**known, "notes": tuple(known.get("notes", ()))})

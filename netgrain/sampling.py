@@ -1,0 +1,412 @@
+"""Any module → Geometry by sampling members, with error bars; the first layer integrated where that is exact."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.correlation import fidelity
+from netgrain.ensemble import (
+    Make,
+    Output,
+    best_device,
+    check_deterministic,
+    check_weights,
+    describe_output,
+    forward,
+    frozen,
+    gradients,
+    member,
+    model_dtype,
+    select,
+    stream,
+)
+from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.first_layer import CannotIntegrate, FirstLayer, find_first_layer
+from netgrain.forms import DENSE_LIMIT, Form
+from netgrain.geometry import Geometry
+from netgrain.origin import Resolved, resolve
+from netgrain.probes import Data, Gaussian, Origin, Probe
+from netgrain.progress import Bar
+from netgrain.provenance import Provenance
+from netgrain.reduction import Reduction
+from netgrain.threads import one_thread
+from netgrain.workers import Workers, most_workers
+
+DEFAULT_TOLERANCE = 0.01
+MOST_MEMBERS = 10_000
+SKETCH_MEMBERS = 256
+PROBES = 8  # Gaussian points per member: beyond this, more members help more than more points
+DATA_PROBES = 128
+WORTH_FORKING = 5.0  # seconds of remaining work
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one member contributes: gradient rows, and whether all of them are zero."""
+
+    rows: Tensor  # (rows, size) float32
+    zero: bool
+
+
+@one_thread()
+def sampled_geometry(
+    make: Make,
+    input_shape: Sequence[int],
+    *,
+    probe: Probe | None = None,
+    members: int | None = None,
+    tolerance: float | None = None,
+    seed: int = 0,
+    output: Output = "all",
+    first_layer: str = "auto",
+    probes: int | None = None,
+    keep: int = 64,
+    workers: int | None = None,
+    chunk: int = 4,
+    device: torch.device | str | None = None,
+    progress: bool | None = None,
+) -> Geometry:
+    """G = E_θ E_x[J(x)ᵀJ(x)] from fresh members of a family.
+
+    members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
+    (default 0.01). first_layer: "auto" integrates it where that is exact, "never" samples plainly, "always" also where
+    it is only nearly exact (away from the origin). probes: points per member. keep: directions to keep when the
+    input is too large for anything but a sketch. workers: processes (None: decided by the work). device: default a GPU
+    where there is one. The result depends on the seed, not on workers or chunk.
+    """
+    shape = _checked_shape(input_shape)
+    _check_counts(members, tolerance, probes, first_layer)
+    dev = best_device() if device is None else torch.device(device)
+    model = member(make, seed, 0)
+    name = _name(make, model)
+    _check_family(make, model, seed)
+    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    with torch.no_grad():
+        select(forward(model, x), output)
+    check_deterministic(model, x)
+    resolved = resolve(probe, model, shape, output)
+
+    plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
+    count = _probe_count(resolved.probe, probes)
+    task = partial(_one_member, make, seed, shape, resolved.probe, count, output, plan, dev)
+    points = len(resolved.probe.points(shape, count, 0))
+    scale = (1.0 if plan is None else plan.law.variance) / points
+    as_form: Callable[[Form], Form] = (lambda f: f) if plan is None else plan.form
+    size = math.prod(shape) if plan is None else plan.positions
+    too_large = plan is not None and plan.stem is not None and plan.stem.size > DENSE_LIMIT
+    reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
+    goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
+    zero = 0
+    notes = [resolved.note] if resolved.note else []
+    with Bar(f"sampling {name}", members, progress) as bar, _Pool(task, workers, chunk, dev) as pool:
+        total = 0
+        for target in _schedule(members):
+            for sample in pool.map(range(total, target), remaining=(members or 0) - total):
+                reduction.add(sample.rows)
+                zero += sample.zero
+                bar.advance()
+            total = target
+            if goal is None:
+                continue
+            if reduction.sketching:
+                if total >= SKETCH_MEMBERS:
+                    notes.append(f"a tolerance cannot be measured on a sketch: stopped after {total} members")
+                    break
+                continue
+            reached = fidelity(reduction.form())
+            bar.advance(0, note=f"Corr with the truth about {reached:.3f}")
+            if reached >= 1 - goal or zero == total:
+                break
+        else:
+            if goal is not None:
+                notes.append(f"the tolerance {goal:g} was not reached with {total} members")
+                warnings.warn(f"{name}: {notes[-1]}.", GrainWarning, stacklevel=3)
+    if zero == total:
+        notes.append("every member has a zero input gradient, so G = 0")
+        warnings.warn(
+            f"{name}: the input gradient is exactly zero for all {total} members (a zero-initialised last layer?), "
+            "so G = 0; probe the features below it or a trained checkpoint.",
+            GrainWarning,
+            stacklevel=3,
+        )
+    about = Provenance(
+        "sampled",
+        model=name,
+        probe=resolved.text,
+        output=describe_output(output),
+        seed=seed,
+        members=total,
+        integration=integration,
+        zero_share=zero / total,
+        notes=tuple(notes),
+    )
+    form, full_trace = reduction.finish()
+    return Geometry(form, shape, about, 0.0 if plan is None else plan.law.error, full_trace)
+
+
+@one_thread()
+def geometry_of(
+    models: nn.Module | Sequence[nn.Module],
+    probe: Probe,
+    *,
+    input_shape: Sequence[int] | None = None,
+    output: Output = "all",
+    probes: int | None = None,
+    seed: int = 0,
+    keep: int = 64,
+    progress: bool | None = None,
+) -> Geometry:
+    """G of given (trained) members: the mean of J(x)ᵀJ(x) over the models and the probe's points.
+
+    With Data(X) all samples are used. The models are left as they are found; they must be in eval mode.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(2, 1)
+    >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 2.0]]))
+    >>> geometry_of(net, Data(torch.zeros(3, 2))).matrix().tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    """
+    listed = [models] if isinstance(models, nn.Module) else list(models)
+    if not listed:
+        raise NetgrainError("expected at least one model, found none.")
+    if input_shape is None:
+        if not isinstance(probe, Data):
+            raise NetgrainError("expected input_shape=, as in (3, 32, 32): only a Data probe knows its own.")
+        input_shape = tuple(probe.X.shape[1:])
+    shape = _checked_shape(input_shape)
+    _check_counts(len(listed), None, probes, "never")
+    count = probes or (len(probe.X) if isinstance(probe, Data) else _probe_count(probe, None))
+    reduction = Reduction(math.prod(shape), 1 / len(probe.points(shape, count, 0)), lambda f: f, keep=keep)
+    zero = 0
+    note = ""
+    with Bar("geometry of models", len(listed), progress) as bar:
+        for i, model in enumerate(listed):
+            _check_given(model, i)
+            resolved = Resolved(probe, probe.describe())
+            if isinstance(probe, Origin):
+                resolved = resolve(probe, _frozen_copy(model), shape, output)
+                note = note or resolved.note
+            points = resolved.probe.points(shape, count, stream(seed, "probe", i)).to(_place(model))
+            call = frozen(model)
+            if i == 0:
+                check_deterministic(call, points[:3] if len(points) > 1 else points)
+            nonzero = False
+            reduction.start_member()
+            # points in slices, so that a data set of any size passes through bounded memory
+            for piece in points.split(256):
+                rows = gradients(call, piece, output).flatten(1).float().cpu()
+                _check_rows(rows, f"model {i}")
+                nonzero = nonzero or bool(rows.any())
+                reduction.extend(rows)
+            zero += not nonzero
+            bar.advance()
+    about = Provenance(
+        "sampled",
+        model=", ".join(sorted({type(m).__name__ for m in listed})),
+        probe=resolved.text,
+        output=describe_output(output),
+        seed=seed,
+        members=len(listed),
+        integration="given members",
+        zero_share=zero / len(listed),
+        notes=(note,) if note else (),
+    )
+    form, full_trace = reduction.finish()
+    return Geometry(form, shape, about, 0.0, full_trace)
+
+
+# --- one member ---------------------------------------------------------------------------------------------------
+
+
+def _one_member(
+    make: Make,
+    seed: int,
+    shape: tuple[int, ...],
+    probe: Probe,
+    count: int,
+    output: Output,
+    plan: FirstLayer | None,
+    device: torch.device,
+    i: int,
+) -> Sample:
+    model = member(make, seed, i, device)
+    points = probe.points(shape, count, stream(seed, "probe", i)).to(device, model_dtype(model))
+    rows = gradients(model, points, output).flatten(1) if plan is None else plan.rows(model, points, output)
+    rows = rows.float().cpu()
+    _check_rows(rows, f"member {i}")
+    return Sample(rows, not bool(rows.any()))
+
+
+def _check_rows(rows: Tensor, who: str) -> None:
+    if not bool(torch.isfinite(rows).all()):
+        raise NetgrainError(
+            f"the input gradient of {who} has NaN or Inf; look for a division by zero or an overflow in it."
+        )
+
+
+def _plan(
+    make: Make,
+    model: nn.Module,
+    shape: tuple[int, ...],
+    resolved: Resolved,
+    first_layer: str,
+    *,
+    seed: int,
+    output: Output,
+) -> tuple[FirstLayer | None, str]:
+    """Integrate the first layer, or say why not."""
+    if first_layer == "never":
+        return None, "plain sampling (asked for)"
+    if not resolved.at_origin and first_layer == "auto":
+        return None, "plain sampling: away from the origin the forward pass depends on the first layer"
+    try:
+        plan = find_first_layer(make, model, shape, seed=seed, output=output)
+    except CannotIntegrate as e:
+        if first_layer == "always":
+            raise NetgrainError(f"the first layer cannot be integrated: {e}; use first_layer='auto'.") from e
+        return None, f"plain sampling: {e}"
+    if not isinstance(resolved.probe, Origin | Gaussian):
+        plan = replace(plan, exchangeable=False)  # the points themselves tell positions apart
+    kind = "exactly" if resolved.at_origin else "approximately: the probe is not the origin"
+    symmetry = ", tokens exchanged" if plan.exchangeable and plan.positions > 1 else ""
+    return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.name}{symmetry})"
+
+
+class _Pool:
+    """Workers that fork only when the remaining work is worth it."""
+
+    def __init__(self, task: Callable[[int], Sample], workers: int | None, chunk: int, device: torch.device) -> None:
+        self.here: Workers[Sample] = Workers(task, 1, chunk)
+        available = most_workers() if device.type == "cpu" else 1
+        self.forked: Workers[Sample] = Workers(task, available if workers is None else workers, chunk)
+        self.decided = workers is not None
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def map(self, indices: range, remaining: int) -> Any:
+        if not self.decided and len(indices) > 2:
+            started = time.perf_counter()
+            yield from self.here.map(indices[:2])
+            per_member = (time.perf_counter() - started) / 2
+            indices = indices[2:]
+            if per_member * max(remaining, len(indices)) < WORTH_FORKING:
+                yield from self.here.map(indices)
+                return
+            self.decided = True
+        yield from (self.forked if self.decided else self.here).map(indices)
+
+    def __exit__(self, *details: Any) -> None:
+        self.forked.__exit__(*details)
+
+
+def _schedule(members: int | None) -> list[int]:
+    """Where to stop and look: once at the end, or at growing sizes when a tolerance decides."""
+    if members is not None:
+        return [members]
+    stops = [8]
+    while stops[-1] < MOST_MEMBERS:
+        stops.append(min(MOST_MEMBERS, math.ceil(stops[-1] * 1.5)))
+    return stops
+
+
+# --- checks -------------------------------------------------------------------------------------------------------
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(n) for n in shape)
+    except (TypeError, ValueError):
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise NetgrainError(
+            f"expected input_shape as positive sizes without the batch, as in (1, 32, 32); found {shape!r}."
+        )
+    return sizes
+
+
+def _check_counts(members: int | None, tolerance: float | None, probes: int | None, first_layer: str) -> None:
+    if members is not None and tolerance is not None:
+        raise NetgrainError("expected members= or tolerance=, found both; keep one.")
+    if members is not None and members < 1:
+        raise NetgrainError(f"expected at least one member, found {members}.")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise NetgrainError(f"expected a tolerance between 0 and 1 (0.01 asks for Corr 0.99), found {tolerance}.")
+    if probes is not None and probes < 1:
+        raise NetgrainError(f"expected at least one probe point per member, found {probes}.")
+    if first_layer not in ("auto", "never", "always"):
+        raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {first_layer!r}.")
+
+
+def _probe_count(probe: Probe, probes: int | None) -> int:
+    if probes is not None:
+        return probes
+    return DATA_PROBES if isinstance(probe, Data) else PROBES
+
+
+def _check_family(make: Make, first: nn.Module, seed: int) -> None:
+    """Members must be a function of the seed, and differ from each other."""
+    again, other = member(make, seed, 0), member(make, seed, 1)
+
+    def same(a: nn.Module, b: nn.Module) -> bool:
+        pairs = zip(a.parameters(), b.parameters(), strict=False)
+        return all(p.shape == q.shape and torch.equal(p, q) for p, q in pairs)
+
+    if other is first or again is first:
+        raise NetgrainError(
+            "the family returned the same module twice; expected a fresh one on every call. "
+            "For one given model use geometry_of(model, probe)."
+        )
+    if same(first, other):
+        raise NetgrainError(
+            "two members have equal weights; average_geometry averages over random initialisation. "
+            "For one given model use geometry_of(model, probe)."
+        )
+    if not same(first, again):
+        warnings.warn(
+            "the family's weights do not follow torch's global seed, so this result cannot be repeated exactly.",
+            GrainWarning,
+            stacklevel=4,
+        )
+
+
+def _check_given(model: nn.Module, i: int) -> None:
+    if not isinstance(model, nn.Module):
+        raise NetgrainError(f"expected torch.nn.Module members, found {type(model).__name__} at index {i}.")
+    check_weights(model, f"model {i}")
+    batch = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    for name, module in model.named_modules():
+        if isinstance(module, batch) and module.training:
+            raise NetgrainError(
+                f"batch norm '{name}' of model {i} is in train mode, where samples see each other; "
+                "call model.eval() first."
+            )
+
+
+def _frozen_copy(model: nn.Module) -> nn.Module:
+    import copy
+
+    return copy.deepcopy(model).requires_grad_(False)
+
+
+def _place(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _name(make: Make, model: nn.Module) -> str:
+    """How the family is called in tables: the class, and the options of a partial."""
+    spec = getattr(make, "name", None)
+    if isinstance(spec, str):
+        return spec
+    options = getattr(make, "keywords", None) or {}
+    inside = ", ".join(f"{k}={getattr(v, '__name__', v)}" for k, v in options.items())
+    return f"{type(model).__name__}({inside})" if inside else type(model).__name__

@@ -1,0 +1,169 @@
+"""Eigenvalues and eigenvectors of a form, and the blocks inside which eigenvectors are not defined.
+
+Eigenvectors of equal eigenvalues are any basis of their eigenspace. The basis shown is chosen by one rule that depends
+on the eigenspace only, not on the linear algebra library: seeded Gaussian vectors are projected onto the space and
+orthonormalised in order. For a single eigenvector the rule fixes its sign.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.errors import NetgrainError
+from netgrain.forms import Factored, Form, Kronecker
+
+FULL_LIMIT = 4096  # whole spectra by dense methods up to here
+LANCZOS_FROM = 1536  # a few directions of a larger matrix come from Lanczos iterations
+SAME = 1e-6  # eigenvalues closer than this (relative) form one block
+NULL = 1e-10  # below this share of the largest, an eigenvalue is zero
+
+
+@dataclass(frozen=True)
+class Block:
+    """Eigenvalues start … start+size−1 (descending order) that are equal; the vectors inside are not defined."""
+
+    start: int
+    size: int
+    value: float
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of the core, descending, and its eigenvectors as rows; each occurs `copies` times in the whole."""
+
+    values: Tensor  # (known,) float64
+    vectors: Tensor  # (known, core size)
+    copies: int
+    complete: bool  # every non-zero eigenvalue is here
+
+    @property
+    def all_values(self) -> Tensor:
+        return self.values.repeat_interleave(self.copies)
+
+
+def decompose(form: Form, k: int | None = None) -> Spectrum:
+    """The spectrum of a form; with k, at least its k leading pairs (more when that costs nothing)."""
+    if isinstance(form, Kronecker):
+        inner = decompose(form.core, None if k is None else math.ceil(k / form.copies))
+        return Spectrum(inner.values, inner.vectors, form.copies, inner.complete)
+    if isinstance(form, Factored) and len(form.rows) < form.size and len(form.rows) <= FULL_LIMIT:
+        return _from_rows(form)
+    few = k is not None and form.size > LANCZOS_FROM and k <= form.size // 8
+    if few or form.size > FULL_LIMIT:
+        return _leading(form, 64 if k is None else k)
+    values, vectors = torch.linalg.eigh(form.dense())
+    return _settled(values.flip(0).clamp(min=0), vectors.T.flip(0), complete=True)
+
+
+def _from_rows(form: Factored) -> Spectrum:
+    """Through the Gram matrix of the rows: the rank is at most their number."""
+    rows = form.rows.double()
+    values, left = torch.linalg.eigh(rows @ rows.T)
+    values, left = values.flip(0).clamp(min=0), left.flip(1)
+    keep = values > NULL * values[0] if len(values) and values[0] > 0 else torch.zeros(len(values), dtype=torch.bool)
+    vectors = (left[:, keep] / values[keep].sqrt()).T @ rows
+    # one re-orthonormalisation: the Gram route squares the condition number
+    if len(vectors):
+        vectors = torch.linalg.qr(vectors.T)[0].T
+    return _settled(values[keep] * form._weight, vectors, complete=True)
+
+
+def _leading(form: Form, k: int) -> Spectrum:
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    if k >= form.size:
+        raise NetgrainError(f"expected fewer than {form.size} directions, found {k}.")
+
+    def apply(v: np.ndarray) -> np.ndarray:
+        return form.matvec(torch.from_numpy(np.ascontiguousarray(v)).reshape(1, -1)).reshape(-1).numpy()
+
+    operator = LinearOperator((form.size, form.size), matvec=apply, dtype=np.float64)
+    start = torch.randn(form.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64).numpy()
+    try:
+        values, vectors = eigsh(operator, k=k, which="LA", v0=start, tol=1e-8)
+    except ArpackNoConvergence as e:
+        raise NetgrainError(
+            f"the {k} leading directions of a {form.size}-dimensional geometry did not converge; ask for fewer."
+        ) from e
+    descending = values.argsort()[::-1].copy()
+    return _settled(
+        torch.from_numpy(values[descending]).clamp(min=0),
+        torch.from_numpy(vectors[:, descending].T.copy()),
+        complete=False,
+    )
+
+
+def blocks_of(values: Tensor, copies: int = 1) -> list[Block]:
+    """Group descending eigenvalues that are equal to SAME (relative); everything below NULL·largest is one block."""
+    found: list[Block] = []
+    top = float(values[0]) if len(values) else 0.0
+    start = 0
+    listed = values.tolist()
+    for i in range(1, len(listed) + 1):
+        if i < len(listed):
+            first, here = listed[start], listed[i]
+            null = first <= NULL * top
+            if null or first - here <= SAME * first:
+                continue
+        size = (i - start) * copies
+        found.append(Block(start * copies, size, float(values[start:i].mean())))
+        start = i
+    return found
+
+
+def _settled(values: Tensor, vectors: Tensor, complete: bool) -> Spectrum:
+    """Replace the vectors of each block by the basis of the rule above."""
+    vectors = vectors.clone()
+    for block in blocks_of(values):
+        generator = torch.Generator().manual_seed(block.start)  # a block's basis does not depend on other blocks
+        span = vectors[block.start : block.stop]  # (size, core)
+        seeds = torch.randn(vectors.shape[1], block.size, generator=generator, dtype=torch.float64)
+        within = span @ seeds  # coordinates of the projected seeds in the span
+        q, r = torch.linalg.qr(within)
+        signs = torch.where(r.diagonal() < 0, -1.0, 1.0)
+        vectors[block.start : block.stop] = (q * signs).T @ span
+    return Spectrum(values, vectors, 1, complete)
+
+
+def resolved_blocks(form: Form, level: float = 0.01) -> list[Block]:
+    """Blocks that the sample can tell apart.
+
+    Eigenvectors come from one half of the members and are tested on the other half, so that their order does not bias
+    the values. Walking down the spectrum, a new block starts where a value differs from the mean of the current block
+    by a t-test at `level` (Bonferroni over the spectrum).
+    """
+    from scipy.special import stdtr
+
+    if isinstance(form, Kronecker):
+        inner = resolved_blocks(form.core, level)
+        return [Block(b.start * form.copies, b.size * form.copies, b.value) for b in inner]
+    parts = form.parts
+    if parts < 6:
+        raise NetgrainError(f"blocks by error bars need at least 6 members, found {parts}; sample more.")
+    first, second = form.subset(range(0, parts, 2)), form.subset(range(1, parts, 2))
+    vectors = decompose(first).vectors
+    measured = torch.stack(
+        [(vectors * p.matvec(vectors)).sum(1) for p in (second.part(i) for i in range(second.parts))]
+    )
+    n, count = measured.shape
+    found: list[Block] = []
+    start = 0
+    for j in range(1, count + 1):
+        if j < count:
+            difference = measured[:, start:j].mean(1) - measured[:, j]
+            error = float(difference.std()) / math.sqrt(n)
+            t = abs(float(difference.mean())) / error if error > 0 else 0.0
+            if 2 * float(stdtr(n - 1, -t)) > level / count:
+                continue
+        found.append(Block(start, j - start, float(measured[:, start:j].mean())))
+        start = j
+    return found

@@ -1,0 +1,147 @@
+"""Members depend on (seed, i) alone; gradients are right and leave everything as it was."""
+
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import netgrain as ng
+from netgrain.ensemble import check_deterministic, gradients, member, seeded, select
+from netgrain.workers import Workers
+from tests import naive
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.GELU(), nn.Linear(8, 3))
+
+
+def _weights(model: nn.Module) -> torch.Tensor:
+    return torch.cat([p.flatten() for p in model.parameters()])
+
+
+def test_a_member_is_a_function_of_seed_and_index() -> None:
+    a = _weights(member(small, 0, 5))
+    torch.rand(7)
+    assert torch.equal(a, _weights(member(small, 0, 5)))
+    for other in (member(small, 0, 6), member(small, 1, 5)):
+        assert not torch.equal(a, _weights(other))
+
+
+def test_a_member_made_with_numpy_or_python_randomness_is_seeded_too() -> None:
+    def make() -> nn.Module:
+        net = nn.Linear(2, 1)
+        net.weight.data = torch.tensor([[np.random.randn(), random.random()]], dtype=torch.float32)
+        return net
+
+    assert torch.equal(_weights(member(make, 0, 1)), _weights(member(make, 0, 1)))
+    assert not torch.equal(_weights(member(make, 0, 1)), _weights(member(make, 0, 2)))
+
+
+def test_the_callers_random_states_and_threads_come_back() -> None:
+    torch.manual_seed(5), np.random.seed(5), random.seed(5)
+    expected = torch.rand(1), np.random.rand(), random.random()
+    torch.manual_seed(5), np.random.seed(5), random.seed(5)
+    threads = torch.get_num_threads()
+    ng.average_geometry(small, (12,), members=3)
+    with seeded(3):
+        torch.rand(3)
+    assert (torch.rand(1), np.random.rand(), random.random()) == expected
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("points", [1, 5, 130])
+def test_gradients_equal_the_jacobian(points: int) -> None:
+    model = member(small, 0, 0)
+    X = torch.randn(points, 12)
+    rows = gradients(model, X).reshape(points, 3, 12)
+    for x, found in zip(X[:3], rows[:3], strict=True):
+        torch.testing.assert_close(found.double(), naive.jacobian(model, x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("output", "weights"),
+    [("mean", [1 / 3, 1 / 3, 1 / 3]), (1, [0, 1, 0]), (-1, [0, 0, 1]), (("diff", 0, 2), [1, 0, -1])],
+)
+def test_chosen_outputs(output: object, weights: list[float]) -> None:
+    model = member(small, 0, 0)
+    X = torch.randn(2, 12)
+    expected = torch.stack([torch.tensor(weights, dtype=torch.float64) @ naive.jacobian(model, x) for x in X])
+    torch.testing.assert_close(gradients(model, X, output).double(), expected, rtol=1e-5, atol=1e-6)
+    for bad in (3, ("diff", 0, 3), "sum", ("difference", 0, 1), True):
+        with pytest.raises(ng.NetgrainError, match="output"):
+            select(torch.zeros(2, 3), bad)
+
+
+def test_given_models_are_left_as_found_and_get_no_parameter_gradients() -> None:
+    torch.manual_seed(0)
+    model = small().train()  # no dropout, no batch norm: train mode changes nothing
+    model[1].weight.grad = torch.ones_like(model[1].weight)
+    before = [p.clone() for p in model.parameters()]
+    X = torch.randn(4, 12)
+    G = ng.geometry_of(model, ng.Data(X))
+    torch.testing.assert_close(G.matrix(), naive.geometry([model], X), rtol=1e-5, atol=1e-7)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert all(p.requires_grad for p in model.parameters())
+    assert model.training
+    assert torch.equal(model[1].weight.grad, torch.ones_like(model[1].weight))
+    assert model[3].weight.grad is None
+    assert not X.requires_grad
+
+
+def test_mixing_and_noise_are_noticed() -> None:
+    class Mixes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x - x.mean(0)
+
+    class Noisy(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x)
+
+    with pytest.raises(ng.NetgrainError, match="mixes the samples"):
+        check_deterministic(Mixes(), torch.randn(3, 2))
+    with pytest.raises(ng.NetgrainError, match="stochastic in eval mode"):
+        check_deterministic(Noisy(), torch.randn(3, 2))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_workers_keep_the_order_and_pass_errors_on(count: int) -> None:
+    with Workers(lambda i: i * i, count, 3) as pool:
+        assert list(pool.map(range(10))) == [i * i for i in range(10)]
+
+    def fails(i: int) -> int:
+        if i == 4:
+            raise ng.NetgrainError("number four")
+        return i
+
+    with Workers(fails, count) as pool, pytest.raises(ng.NetgrainError, match="number four"):
+        list(pool.map(range(10)))
+
+
+def test_a_killed_worker_is_one_sentence() -> None:
+    import os
+    import signal
+
+    def dies(i: int) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+    with Workers(dies, 2) as pool, pytest.raises(ng.NetgrainError, match="worker process died"):
+        list(pool.map(range(4)))
+
+
+@pytest.mark.parametrize("first_layer", ["auto", "never"])
+def test_same_seed_same_bits_for_every_chunk_and_worker_count(first_layer: str) -> None:
+    from netgrain.models import LeNet
+
+    make = partial(LeNet, channels=1, outputs=2, image_size=16, activation="gelu")
+    results = [
+        ng.average_geometry(make, (1, 16, 16), members=70, first_layer=first_layer, chunk=chunk, workers=workers)
+        for chunk, workers in ((1, 1), (7, 1), (64, 1), (1, 2), (7, 2), (64, 2))
+    ]
+    first = results[0].matrix()
+    assert all(torch.equal(first, G.matrix()) for G in results[1:])
+    other = ng.average_geometry(make, (1, 16, 16), members=70, first_layer=first_layer, seed=1)
+    assert not torch.equal(first, other.matrix())

@@ -1,0 +1,127 @@
+"""Every form of a geometry obeys one contract, and equals the dense matrix it stands for."""
+
+import pytest
+import torch
+from torch import nn
+
+from netgrain.errors import NetgrainError
+from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.stem import ConvStem
+from tests import naive
+
+torch.manual_seed(0)
+STEM = ConvStem((4, 5), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1))
+
+
+def _rows(n: int, r: int, s: int) -> torch.Tensor:
+    return torch.randn(n, r, s, generator=torch.Generator().manual_seed(n + r + s))
+
+
+def _pieces(n: int, s: int) -> torch.Tensor:
+    rows = _rows(n, 3, s).double()
+    return rows.mT @ rows
+
+
+def forms() -> dict[str, Form]:
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(3))
+    return {
+        "dense": Dense.from_pieces(_pieces(5, 12), torch.tensor([2, 1, 1, 3, 1])),
+        "factored": Factored.of_members(_rows(7, 2, 12), 0.7),
+        "factored, one row": Factored.of_members(_rows(20, 1, 12), 2.0),
+        "factored, batched": Factored.of_members(_rows(10, 2, 12)).batched(4),
+        "kronecker": Kronecker(Factored.of_members(_rows(6, 3, 4)), 3, order),
+        "kronecker of numbers": Kronecker(Factored.of_members(_rows(6, 3, 1)), 12, order),
+        "spread": Spread(Factored.of_members(_rows(6, 2, STEM.out_size), 0.3), STEM),
+        "spread in copies": Kronecker(
+            Spread(Factored.of_members(_rows(6, 2, STEM.out_size)), STEM), 2, torch.arange(40).flip(0)
+        ),
+    }
+
+
+@pytest.fixture(params=list(forms()))
+def form(request: pytest.FixtureRequest) -> Form:
+    return forms()[request.param]
+
+
+def _parts(form: Form) -> list[torch.Tensor]:
+    return [form.part(i).dense() for i in range(form.parts)]
+
+
+def test_dense_is_the_weighted_mean_of_the_parts(form: Form) -> None:
+    weights = form.counts.double() / form.counts.sum()
+    mean = sum(w * p for w, p in zip(weights, _parts(form), strict=True))
+    torch.testing.assert_close(form.dense(), mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(form.dense(), form.dense().T)
+    assert float(torch.linalg.eigvalsh(form.dense())[0]) > -1e-5
+
+
+def test_matvec_trace_and_norms_equal_the_dense_ones(form: Form) -> None:
+    G = form.dense()
+    V = torch.randn(3, form.size, dtype=torch.float64)
+    torch.testing.assert_close(form.matvec(V), V @ G, rtol=1e-6, atol=1e-6)
+    assert form.trace() == pytest.approx(float(G.trace()), rel=1e-6)
+    assert form.norm2() == pytest.approx(float(G.square().sum()), rel=1e-6)
+    parts = _parts(form)
+    torch.testing.assert_close(form.part_traces(), torch.stack([p.trace() for p in parts]), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(form.part_norms2(), torch.stack([p.square().sum() for p in parts]), rtol=1e-6, atol=1e-9)
+
+
+def test_products_between_forms_of_every_kind(form: Form) -> None:
+    for name, other in forms().items():
+        if other.size != form.size:
+            continue
+        H = other.dense()
+        assert form.inner(other) == pytest.approx(float((form.dense() * H).sum()), rel=1e-5), name
+        expected = torch.stack([(p * H).sum() for p in _parts(form)])
+        torch.testing.assert_close(form.part_inner(other), expected, rtol=1e-5, atol=1e-6)
+        pairs = torch.stack([torch.stack([(p * q).sum() for q in _parts(other)]) for p in _parts(form)])
+        torch.testing.assert_close(form.pairwise(other), pairs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_subset_is_the_mean_of_some_parts(form: Form) -> None:
+    chosen = [0, 2, 3]
+    weights = form.counts[chosen].double()
+    mean = sum(w * _parts(form)[i] for w, i in zip(weights / weights.sum(), chosen, strict=True))
+    torch.testing.assert_close(form.subset(chosen).dense(), mean, rtol=1e-5, atol=1e-6)
+
+
+def test_batching_keeps_the_matrix_and_the_members() -> None:
+    whole = Factored.of_members(_rows(10, 2, 12))
+    few = whole.batched(4)
+    torch.testing.assert_close(whole.dense(), few.dense())
+    assert few.parts == 4
+    assert int(few.counts.sum()) == 10
+
+
+def test_a_matrix_that_does_not_fit_is_refused_with_the_number() -> None:
+    with pytest.raises(NetgrainError, match=rf"{DENSE_LIMIT + 1} x {DENSE_LIMIT + 1} matrix would take 0.5 GiB"):
+        Factored(torch.zeros(1, DENSE_LIMIT + 1)).dense()
+
+
+CONVOLUTIONS = [
+    (nn.Conv1d(1, 1, 3, stride=2, padding=1, bias=False), (7,)),
+    (nn.Conv2d(1, 1, 3, padding=1, bias=False), (5, 6)),
+    (nn.Conv2d(1, 1, (3, 2), stride=(2, 3), padding=(2, 0), dilation=(2, 1), bias=False), (8, 7)),
+    (nn.Conv2d(1, 1, 2, padding="same", bias=False), (4, 4)),
+    (nn.Conv3d(1, 1, 2, stride=(1, 2, 1), padding=(1, 0, 1), bias=False), (3, 4, 3)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
+@pytest.mark.parametrize(("layer", "spatial"), CONVOLUTIONS)
+def test_stem_carries_second_moments_as_the_convolution_does(layer: nn.Module, spatial: tuple[int, ...]) -> None:
+    from netgrain.first_layer import _structure
+
+    layer = layer.double()
+    layout = torch.arange(torch.Size(spatial).numel()).reshape(1, *spatial)
+    stem = _structure(layer, layout)[0]
+    assert stem is not None
+    assert stem.out == tuple(layer(torch.zeros(1, 1, *spatial, dtype=torch.float64)).shape[2:])
+    A = torch.randn(stem.out_size, 4, dtype=torch.float64)
+    Q = A @ A.T
+    pushed = stem.push(Q)
+    torch.testing.assert_close(pushed, naive.spread(layer, spatial, Q))
+    H = torch.randn(stem.size, stem.size, dtype=torch.float64)
+    assert float((stem.pull(H) * Q).sum()) == pytest.approx(float((H * pushed).sum()))
+    V = torch.randn(2, stem.size, dtype=torch.float64)
+    torch.testing.assert_close(stem.scatter(stem.gather(V) @ Q), V @ pushed)

@@ -1,0 +1,384 @@
+"""Models written as text: the three forms, their options, the user's own code, and every sentence for what is wrong."""
+
+import copy
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+from torch import nn
+
+from netgrain.errors import NetgrainError
+from netgrain.models import BUILTIN_NAMES, MLP, ResNet18, load_model
+from netgrain.models.loading import ModelSpec, _value
+
+NET = """
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, channels=3, hidden=4, **rest):
+            super().__init__()
+            self.rest = rest
+            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(5, hidden), nn.Linear(hidden, channels))
+
+        def forward(self, x):
+            return self.layers(x)
+
+    def build(*, hidden, word="a"):
+        net = Net(hidden=hidden)
+        net.word = word
+        return net
+
+    def linear():
+        return nn.Linear(2, 2)
+
+    def wrong():
+        return {"not": "a module"}
+
+    def positional(size, /):
+        return nn.Linear(size, size)
+
+    finished = Net()
+    number = 3
+"""
+
+
+WITH_SIBLINGS = """
+    import helper
+    from torch import nn
+
+    def make():
+        import late
+
+        linear = nn.Linear(helper.N, late.N)
+        linear.late = late
+        return linear
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Writes a file below an empty current folder; modules that a test imports are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    before, path = set(sys.modules), list(sys.path)
+
+    def write_file(name: str, text: str = NET) -> Path:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text), encoding="utf-8")
+        return file
+
+    yield write_file
+    assert sys.path == path, "the import path was left changed"
+    for name in sys.modules.keys() - before:
+        if not name.startswith(("torch", "netgrain.")):
+            del sys.modules[name]
+
+
+def parameters(family: Callable[[], nn.Module]) -> int:
+    """Module-level, so that a spawned process can find it."""
+    torch.set_num_threads(1)
+    return sum(p.numel() for p in family().parameters())
+
+
+# Built-in models
+
+
+def test_builtin_names() -> None:
+    assert BUILTIN_NAMES == ("mlp", "lenet", "smalllenet", "vgg11", "resnet18", "vit")
+
+
+@pytest.mark.parametrize("name", BUILTIN_NAMES)
+def test_every_builtin_loads_in_any_case_with_its_options(name: str) -> None:
+    family = load_model(f"{name.upper()}:width=0.1,norm=none", channels=1, image_size=16, outputs=3)
+    module = family()
+    assert type(module).__name__.casefold() == name
+    assert module(torch.zeros(2, 1, 16, 16)).shape == (2, 3)
+    assert family() is not module
+
+
+def test_options_of_the_text_reach_the_model_and_win_over_defaults() -> None:
+    family = load_model("resnet18:norm=batch,width=0.25,activation=gelu,channels=2", channels=1, image_size=32)
+    expected = {"norm": "batch", "width": 0.25, "activation": "gelu", "channels": 2, "image_size": 32}
+    assert dict(family.options) == expected
+    module = family()
+    assert isinstance(module, ResNet18)
+    assert module.stem[0].weight.shape == (16, 2, 3, 3)
+    assert isinstance(module.stem[1], nn.BatchNorm2d)
+    assert isinstance(module.stem[2], nn.GELU)
+
+
+def test_family_is_readable_comparable_and_hashable() -> None:
+    family = load_model("mlp:depth=1", channels=1)
+    assert family.name == "mlp:depth=1"
+    assert repr(family) == "ModelSpec('mlp:depth=1', channels=1, depth=1)"
+    assert family == load_model("mlp:depth=1", channels=1)
+    assert hash(family) == hash(load_model("mlp:depth=1", channels=1))
+    assert family != load_model("mlp:depth=1", channels=3)
+    with pytest.raises(AttributeError):
+        family.name = "other"
+    with pytest.raises(TypeError):
+        family.options["depth"] = 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3", 3),
+        ("-3", -3),
+        ("0.25", 0.25),
+        ("1e-3", 0.001),
+        ("true", True),
+        ("False", False),
+        ("None", None),
+        ("gelu", "gelu"),
+        ("3x3", "3x3"),
+        ("1.2.3", "1.2.3"),
+    ],
+)
+def test_values_are_read_as_the_narrowest_kind(text: str, expected: object) -> None:
+    found = _value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("spec", ["mlp", "mlp:", "mlp: depth = 2 , ", " MLP :depth=2"])
+def test_spaces_and_empty_options_are_forgiven(spec: str) -> None:
+    assert isinstance(load_model(spec, channels=1)(), MLP)
+
+
+def test_defaults_may_be_objects() -> None:
+    module = load_model("mlp", activation=nn.Tanh, channels=1)()
+    assert sum(isinstance(part, nn.Tanh) for part in module.modules()) == 2
+
+
+# The user's own models
+
+
+@pytest.mark.parametrize(
+    "spec", ["nets.py:Net", "./nets.py:Net", "nets:Net", "nets.py:Net:hidden=7", "nets:Net:hidden=7"]
+)
+def test_own_class_from_file_and_module(write: Callable[..., Path], spec: str) -> None:
+    write("nets.py")
+    module = load_model(spec)()
+    assert type(module).__name__ == "Net"
+    assert module(torch.zeros(2, 5)).shape == (2, 3)
+    assert module.layers[1].out_features == (7 if "hidden" in spec else 4)
+
+
+def test_absolute_path_with_odd_characters(write: Callable[..., Path]) -> None:
+    file = write("my runs/lr=0.1/net-v1.2.py")
+    assert type(load_model(f"{file}:Net")()).__name__ == "Net"
+
+
+def test_package_in_the_current_folder(write: Callable[..., Path]) -> None:
+    write("pack/__init__.py", "")
+    write("pack/inner.py", "from .sizes import SIZE\nfrom torch import nn\ndef make(): return nn.Linear(SIZE, 1)\n")
+    write("pack/sizes.py", "SIZE = 5\n")
+    assert load_model("pack.inner:make")().in_features == 5
+
+
+def test_installed_module_is_found(write: Callable[..., Path]) -> None:
+    assert isinstance(load_model("netgrain.models.mlp:MLP:depth=1", channels=1)(), MLP)
+
+
+def test_own_callable_gets_only_the_defaults_it_names(write: Callable[..., Path]) -> None:
+    write("nets.py")
+    family = load_model("nets.py:Net", channels=1, image_size=32)
+    assert dict(family.options) == {"channels": 1}
+    assert family().rest == {}
+    assert load_model("nets.py:Net:image_size=8", image_size=32)().rest == {"image_size": 8}
+    assert dict(load_model("nets.py:linear", channels=1).options) == {}
+
+
+def test_file_sees_its_siblings_also_when_called(write: Callable[..., Path]) -> None:
+    write("a/net.py", WITH_SIBLINGS)
+    write("a/helper.py", "N = 2\n")
+    write("a/late.py", "N = 3\n")
+    family = load_model("a/net.py:make")
+    assert (family().in_features, family().out_features) == (2, 3)
+
+
+@pytest.mark.parametrize("spec", ["net.py:make", "net:make"])
+def test_two_folders_may_have_modules_of_the_same_name(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    families = []
+    for folder, n in (("a", 2), ("b", 3)):
+        monkeypatch.chdir(write(f"{folder}/net.py", WITH_SIBLINGS).parent)
+        write(f"{folder}/helper.py", f"N = {n}\n")
+        write(f"{folder}/late.py", f"N = 10 * {n}\n")
+        families.append(load_model(spec))
+    once, again = ([family() for family in families] for _ in range(2))
+    for modules in (once, again):
+        assert [(m.in_features, m.out_features) for m in modules] == [(2, 20), (3, 30)]
+    assert [m.late for m in once] == [m.late for m in again], "a sibling was run twice"
+
+
+def test_a_folder_does_not_take_installed_modules_away(write: Callable[..., Path]) -> None:
+    for folder in ("a", "b"):  # each with a folder of data called like a package of Python's own
+        write(f"{folder}/net.py", "import wsgiref.util, netgrain.models\ndef make(): pass\n")
+        write(f"{folder}/wsgiref/data.txt", "")
+    assert "wsgiref" not in sys.modules
+    load_model("a/net.py:make")
+    loaded = {name: sys.modules[name] for name in ("wsgiref", "wsgiref.util", "netgrain.models")}
+    load_model("b/net.py:make")
+    assert all(sys.modules[name] is module for name, module in loaded.items())
+
+
+def test_an_edited_file_is_loaded_anew_and_an_unchanged_one_is_not(write: Callable[..., Path]) -> None:
+    text = "from torch import nn\nclass Net(nn.Module):\n    n = 1\n"
+    write("net.py", text)
+    first = load_model("net.py:Net").make
+    assert load_model("net.py:Net").make is first
+    write("net.py", text.replace("1", "2"))
+    assert (first.n, load_model("net.py:Net").make.n) == (1, 2)
+
+
+def test_dataclasses_work_in_a_loaded_file(write: Callable[..., Path]) -> None:
+    write(
+        "net.py",
+        """
+        from __future__ import annotations
+        from dataclasses import dataclass
+        from torch import nn
+
+        @dataclass
+        class Config:
+            size: int = 3
+
+        def make(): return nn.Linear(Config().size, 1)
+        """,
+    )
+    assert load_model("net.py:make")().in_features == 3
+
+
+# Other processes
+
+
+@pytest.mark.parametrize("spec", ["lenet:width=0.5", "nets.py:build:hidden=6", "nets:build:hidden=6"])
+def test_family_survives_pickling_and_copying(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    folder = write("nets.py").parent
+    family = load_model(spec, channels=1)
+    pickled = bytes(ForkingPickler.dumps(family))
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    for twin in (ForkingPickler.loads(pickled), copy.deepcopy(family)):
+        assert isinstance(twin, ModelSpec)
+        assert twin == family
+        assert dict(twin.options) == dict(family.options)
+        assert str(twin()) == str(family())
+
+
+def test_family_works_in_a_spawned_process(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write("nets.py", "import sizes\nfrom torch import nn\ndef make(n): return nn.Linear(n, sizes.N)\n").parent
+    write("sizes.py", "N = 2\n")
+    families = [load_model("nets.py:make:n=4"), load_model("nets:make:n=5"), load_model("lenet", channels=1)]
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(parameters, families)) == [10, 12, 61_706]
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "resnet81",
+            r"no built-in model called 'resnet81'\. Did you mean 'resnet18'\? "
+            r"Known models: mlp, lenet, smalllenet, vgg11, resnet18, vit; your own is written path/file\.py:name",
+        ),
+        ("resnet81:norm=none", r"no built-in model called 'resnet81'\. Did you mean 'resnet18'\?"),
+        ("", r"no built-in model called ''\. Known models: mlp"),
+        ("mlp:hidden=3", r"'mlp:hidden=3' has no option 'hidden'.* Its options are channels, image_size, .*depth"),
+        ("vgg11:widht=2", r"has no option 'widht'\. Did you mean 'width'\? Its options are channels,"),
+        ("mlp:gelu", r"'mlp:gelu' has the option 'gelu', expected key=value: write for example width=0\.5"),
+        ("mlp:norm=", "has the option 'norm=', expected key=value"),
+        ("mlp:depth=1,depth=2", "sets 'depth' twice"),
+        ("nets.py", r"'nets\.py' names 'nets\.py' but no model in it: write nets\.py:NAME"),
+        ("nets.py:hidden=3", r"names 'nets\.py' but no model in it"),
+        ("nets:", "names 'nets' but no model in it: write nets:NAME"),
+        ("net.py:Net", r"There is no file 'net\.py' \(looked for .*net\.py\)\. Did you mean 'nets\.py'\?"),
+        ("no/such/net.py:Net", r"There is no file 'no/such/net\.py' .* Check the path"),
+        ("nets.py:Nett", r"'nets\.py' has nothing called 'Nett'\. Did you mean 'Net'\? Name a class or function"),
+        ("nets:biuld", r"'nets' has nothing called 'biuld'\. Did you mean 'build'\?"),
+        ("nets.py:number", r"'number' in 'nets\.py' was expected to be a class or function .*, found int"),
+        (
+            "nets.py:finished",
+            r"'finished' in 'nets\.py' is one finished module \(Net\).*: "
+            "give a class or function that returns a fresh module",
+        ),
+        ("nets.py:build", r"'nets\.py:build' needs a value for 'hidden': add the option hidden=VALUE"),
+        ("nets.py:build:hiden=3", r"has no option 'hiden'\. Did you mean 'hidden'\? Its options are hidden, word\."),
+        ("nets.py:linear:size=3", r"has no option 'size'\. It takes no options\."),
+        ("nets.py:positional", "needs a value for 'size', which can only be given by position"),
+        ("netz.nets:Net", r"no module 'netz\.nets' in .* \(Python found no 'netz'\).* A file is written path/file"),
+        ("resnet19:make", r"There is no module 'resnet19' in .* Did you mean 'resnet18'\?"),
+        ("sub/nets:Net", "no built-in model called 'sub/nets'"),
+    ],
+)
+def test_bad_text_gets_a_sentence(write: Callable[..., Path], spec: str, message: str) -> None:
+    write("nets.py")
+    with pytest.raises(NetgrainError, match=message):
+        load_model(spec)
+
+
+@pytest.mark.parametrize("spec", ["broken.py:Net", "broken:Net"])
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("import torch\n1 / 0\n", ZeroDivisionError, "ZeroDivisionError: division by zero"),
+        ("def f(:\n", SyntaxError, "SyntaxError: "),
+        ("import no_such_thing\n", ModuleNotFoundError, "No module named 'no_such_thing'"),
+        ("raise SystemExit('usage: broken')\n", SystemExit, "SystemExit: usage: broken"),
+        ("raise NotImplementedError('later')\n", NotImplementedError, "NotImplementedError: later"),
+    ],
+)
+def test_code_that_fails_keeps_the_users_exception(
+    write: Callable[..., Path], spec: str, text: str, kind: type[BaseException], words: str
+) -> None:
+    write("broken.py", text)
+    modules = set(sys.modules)
+    source = spec.partition(":")[0]
+    with pytest.raises(NetgrainError, match=f"'{source}' could not be imported") as caught:
+        load_model(spec)
+    assert isinstance(caught.value.__cause__, kind)
+    assert words in str(caught.value)
+    assert {name for name in sys.modules.keys() - modules if "broken" in name} == set()
+    if kind is ZeroDivisionError and spec == "broken.py:Net":
+        assert ", line 2)" in str(caught.value)
+
+
+def test_relative_import_points_to_the_other_form(write: Callable[..., Path]) -> None:
+    write("pack/net.py", "from . import sizes\n")
+    with pytest.raises(NetgrainError, match=r"A file inside a package is written package\.module:name"):
+        load_model("pack/net.py:Net")
+
+
+def test_interrupt_is_not_turned_into_a_sentence(write: Callable[..., Path]) -> None:
+    write("net.py", "raise KeyboardInterrupt\n")
+    modules = set(sys.modules)
+    with pytest.raises(KeyboardInterrupt):
+        load_model("net.py:Net")
+    assert set(sys.modules) == modules
+
+
+def test_a_default_that_a_builtin_does_not_have_is_refused() -> None:
+    with pytest.raises(NetgrainError, match=r"'mlp' has no option 'chanels'\. Did you mean 'channels'\?"):
+        load_model("mlp", chanels=1)
+
+
+def test_a_family_that_returns_no_module_says_so(write: Callable[..., Path]) -> None:
+    write("nets.py")
+    with pytest.raises(NetgrainError, match=r"'nets\.py:wrong' was expected to return a torch\.nn\.Module, found dict"):
+        load_model("nets.py:wrong")()

@@ -1,0 +1,77 @@
+"""Imports go one way: a room uses only rooms before it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ORDER = [
+    "errors",
+    "estimate",
+    "provenance",
+    "files",
+    "threads",
+    "stem",
+    "models",
+    "probes",
+    "ensemble",
+    "workers",
+    "progress",
+    "forms",
+    "correlation",
+    "spectrum",
+    "geometry",
+    "storage",
+    "law",
+    "sketch",
+    "reduction",
+    "origin",
+    "first_layer",
+    "sampling",
+    "average",
+    "plots",
+    "doctor",
+    "cli",
+]
+PACKAGE = Path(__file__).parent.parent / "netgrain"
+
+
+def rooms() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> set[str]:
+    """Rooms imported when the module is loaded (imports inside functions are lazy and may point anywhere below)."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "netgrain":
+            found |= {alias.name for alias in node.names} - {"__version__"}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("netgrain."):
+            found.add(str(node.module).split(".")[1])
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("netgrain.")}
+    return found
+
+
+@pytest.mark.parametrize("path", rooms(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_arrows(path: Path) -> None:
+    here = _room(path)
+    assert here in ORDER, f"give the new room '{here}' a place in ORDER"
+    for other in _imports(path) - {here}:
+        assert ORDER.index(other) < ORDER.index(here), f"{here} must not import {other}"
+
+
+def test_every_room_in_the_order_exists() -> None:
+    assert {_room(p) for p in rooms()} == set(ORDER)
+
+
+def test_import_stays_light() -> None:
+    code = "import sys, netgrain; print([m for m in ('matplotlib', 'scipy', 'rich', 'typer') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,454 @@
+"""Sampled geometry: known matrices, first-layer integration and its conditions, tolerance, sketches."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+import netgrain as ng
+from netgrain.models import MLP, LeNet, ResNet18, ViT
+from netgrain.reduction import Reduction
+from netgrain.sketch import FrequentDirections
+from tests import naive
+
+A10 = torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
+SIGMA = 0.7
+
+
+def two_taps() -> nn.Module:
+    """Appendix A.10: one filter of two taps, then the mean of two neighbours."""
+    net = nn.Sequential(nn.Conv1d(1, 1, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
+    nn.init.normal_(net[0].weight, std=SIGMA)
+    return net
+
+
+def within(found: ng.Geometry, truth: torch.Tensor, errors: float = 4.5) -> None:
+    """Every entry within so many standard errors (over members) of the truth."""
+    parts = torch.stack([found.form.part(i).dense() for i in range(found.form.parts)])
+    stderr = parts.std(0) / math.sqrt(len(parts))
+    worst = float(((found.matrix() - truth).abs() / (stderr + 1e-12 * float(truth.abs().max()))).max())
+    assert worst < errors, f"an entry is {worst:.1f} standard errors away"
+
+
+def test_within_rejects_a_wrong_matrix() -> None:
+    G = ng.average_geometry(two_taps, (1, 3), members=400, first_layer="never")
+    with pytest.raises(AssertionError, match="standard errors away"):
+        within(G, SIGMA**2 / 2 * A10)
+
+
+def test_appendix_a10_by_sampling_and_by_hand() -> None:
+    by_hand = SIGMA**2 / 4 * A10  # the paper prints σ²/2
+    plain = ng.average_geometry(two_taps, (1, 3), members=4000, first_layer="never")
+    within(plain, by_hand)
+    exact = ng.average_geometry(two_taps, (1, 3), members=2)
+    assert "first layer integrated exactly" in exact.about.integration
+    # only the variance of the two taps is estimated, from fresh draws
+    torch.testing.assert_close(exact.matrix() / exact.trace.value, by_hand / by_hand.trace(), rtol=1e-6, atol=1e-9)
+    assert abs(exact.trace.value - float(by_hand.trace())) < 4 * exact.trace.stderr
+    ratios = exact.eigenvalues / exact.eigenvalues[1]
+    torch.testing.assert_close(ratios, torch.tensor([3.0, 1.0, 0.0], dtype=torch.float64), rtol=1e-6, atol=1e-6)
+
+
+def test_an_mlp_has_no_grain() -> None:
+    make = partial(MLP, channels=1, image_size=4, outputs=3)
+    plain = ng.average_geometry(make, (1, 4, 4), members=2000, first_layer="never")
+    integrated = ng.average_geometry(make, (1, 4, 4), members=400)
+    identity = torch.eye(16, dtype=torch.float64)
+    within(plain, identity * integrated.trace.value / 16)
+    found = ng.corr(plain, identity)
+    assert abs(found - 1) < 4 * found.stderr
+    assert [b.size for b in integrated.blocks()] == [16]
+    assert naive.corr(integrated.matrix(), identity) == pytest.approx(1)
+
+
+def test_trace_over_data_is_the_mean_squared_jacobian_norm() -> None:
+    torch.manual_seed(0)
+    models = [LeNet(channels=1, image_size=16, outputs=4).eval() for _ in range(3)]
+    X = torch.randn(10, 1, 16, 16)
+    G = ng.geometry_of(models, ng.Data(X))
+    norms = [float(naive.jacobian(m, x).square().sum()) for m in models for x in X]
+    assert G.trace.value == pytest.approx(sum(norms) / len(norms), rel=1e-5)
+    torch.testing.assert_close(G.matrix(), naive.geometry(models, X), rtol=1e-4, atol=1e-9)
+
+
+# --- first-layer integration ------------------------------------------------------------------------------------------
+
+
+class Patches(nn.Module):
+    """Tokens made by a reshape and a linear layer, channels last: x enters rearranged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(8, 5)
+        self.head = nn.Linear(20, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.reshape(-1, 2, 2, 2, 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(-1, 4, 8)
+        return self.head(torch.tanh(self.embed(tokens) + 0.3).flatten(1))
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 6, 3, stride=2, padding=1), nn.GELU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 2)
+    )
+
+
+def one_dimensional() -> nn.Module:
+    return nn.Sequential(nn.Conv1d(1, 5, 4, dilation=2), nn.Tanh(), nn.Flatten(), nn.Linear(50, 1))
+
+
+def tied_below() -> nn.Module:
+    return ResNet18(channels=1, image_size=8, width=1 / 32, outputs=1, activation="gelu")
+
+
+SAME = {
+    "convolution, stride 2": (convolutional, (2, 4, 4), 2000, 300),
+    "rearranged tokens": (Patches, (2, 4, 4), 2000, 300),
+    "dilated, one dimension": (one_dimensional, (1, 16), 2000, 300),
+    "residual network": (tied_below, (1, 8, 8), 1500, 200),
+    "LeNet": (partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu"), (1, 16, 16), 1500, 200),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_integration_equals_plain_sampling(name: str) -> None:
+    make, shape, many, few = SAME[name]
+    plain = ng.average_geometry(make, shape, members=many, first_layer="never", seed=1)
+    smart = ng.average_geometry(make, shape, members=few, seed=2)
+    assert smart.about.integration.startswith("first layer integrated exactly"), smart.about.integration
+    scale = math.hypot(plain.trace.stderr, smart.trace.stderr)
+    assert abs(plain.trace - smart.trace) < 4 * scale
+    agreement = ng.corr(plain, smart)
+    assert abs(agreement - 1) < 4 * agreement.stderr
+    assert agreement.stderr < 0.03
+    # entry by entry, against the smart one as if it were exact
+    pieces = torch.stack([plain.form.batched(50).part(i).dense() for i in range(50)])
+    error = pieces.std(0) / math.sqrt(50)
+    z = (plain.matrix() - smart.matrix() * plain.trace.value / smart.trace.value) / error.clamp(min=1e-12 * error.max())
+    assert float(z.square().mean()) < 2.0
+
+
+def test_vit_needs_ten_members() -> None:
+    make = partial(ViT, channels=1, outputs=1, activation="gelu", width=0.25)
+    reference = ng.average_geometry(make, (1, 32, 32), members=300, seed=1)
+    few = ng.average_geometry(make, (1, 32, 32), members=10, seed=2)
+    plain = ng.average_geometry(make, (1, 32, 32), members=10, seed=2, first_layer="never")
+    assert ng.corr(few, reference).plug_in >= 0.999
+    assert ng.corr(plain, reference).plug_in < 0.7
+    assert [b.size for b in few.blocks()] == [64, 960]
+
+
+def test_vit_has_two_blocks_also_when_nobody_says_so() -> None:
+    """Without the declared exchangeability the sample itself finds one 64-fold and one 960-fold eigenvalue."""
+
+    class Silent(ViT):
+        def __init__(self) -> None:
+            super().__init__(channels=1, outputs=1, activation="gelu", width=0.25, depth=3)
+            self.exchangeable_tokens = False
+
+    G = ng.average_geometry(Silent, (1, 32, 32), members=60)
+    assert "exchanged" not in G.about.integration
+    assert [b.size for b in G.blocks(by_error_bars=True)] == [64, 960]
+    assert len(G.blocks()) == 16
+
+
+def _normal(std: float, mean: float = 0.0) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        net = nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))
+        nn.init.normal_(net[0].weight, mean, std)
+        return net
+
+    return make
+
+
+class Skip(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(x)) + x)
+
+
+class TwoWays(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.left(x)) * torch.tanh(self.right(x) + 1))
+
+
+class InputNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 5), nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first((x - 0.5) / 0.25)))
+
+
+class UsedTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(torch.tanh(self.first(x)))))
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(x)))
+
+
+class TiedInSecret(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.first(x)) @ self.first.weight
+
+
+def mirrored() -> nn.Module:
+    net = nn.Sequential(nn.Conv1d(1, 8, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 1))
+    with torch.no_grad():
+        net[0].weight[..., 2] = net[0].weight[..., 0]
+    return net
+
+
+def uneven() -> nn.Module:
+    net = nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))
+    with torch.no_grad():
+        net[0].weight[:, 0] *= 3
+    return net
+
+
+def copied() -> nn.Module:
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    with torch.no_grad():
+        net[2].weight.copy_(net[0].weight.T)
+    return net
+
+
+def one_fixed_first_layer() -> nn.Module:
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    nn.init.eye_(net[0].weight)
+    return net
+
+
+def normalised_weight() -> nn.Module:
+    return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 6)), nn.Tanh(), nn.Linear(6, 1))
+
+
+def grouped() -> nn.Module:
+    return nn.Sequential(nn.Conv1d(2, 4, 3, groups=2), nn.Tanh(), nn.Flatten(), nn.Linear(4, 1))
+
+
+def circular() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv1d(1, 4, 3, padding=1, padding_mode="circular"), nn.Tanh(), nn.Flatten(), nn.Linear(24, 1)
+    )
+
+
+REFUSED = {
+    "around": (Skip, "around 'first'"),
+    "two ways in": (TwoWays, "several layers \\(left, right\\)"),
+    "input norm": (InputNorm, "does not enter through"),
+    "used twice": (UsedTwice, "used 2 times"),
+    "tied": (Tied, "shared"),
+    "tied in secret": (TiedInSecret, "depends on the weights"),
+    "mean": (_normal(0.1, mean=0.1), "mean zero"),
+    "mirrored": (mirrored, "correlated with each other"),
+    "uneven": (uneven, "same variance"),
+    "copied": (copied, "depend on other parameters"),
+    "fixed": (one_fixed_first_layer, "not random"),
+    "weight norm": (normalised_weight, "computed from other parameters"),
+    "grouped": (grouped, "grouped"),
+    "circular": (circular, "circular"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_module_that_breaks_a_condition_falls_back_with_the_reason(name: str) -> None:
+    make, reason = REFUSED[name]
+    shape = {"mirrored": (1, 6), "grouped": (2, 3), "circular": (1, 6)}.get(name, (6,))
+    with pytest.raises(ng.NetgrainError, match=reason):
+        ng.average_geometry(make, shape, members=4, first_layer="always")
+    G = ng.average_geometry(make, shape, members=4)
+    assert G.about.integration.startswith("plain sampling: ")
+
+
+def test_lawful_initialisations_are_accepted_and_their_variance_read() -> None:
+    from netgrain.models import LeNet
+
+    for make, variance in ((_normal(0.3), 0.09), (_normal(2.0), 4.0)):
+        G = ng.average_geometry(make, (6,), members=3)
+        assert G.about.integration.startswith("first layer integrated exactly"), G.about.integration
+        assert G.scale_error < 0.1
+        assert G.form.core.scale == pytest.approx(variance, rel=4 * G.scale_error)
+    for init in (nn.init.orthogonal_, nn.init.xavier_uniform_, nn.init.kaiming_normal_, nn.init.trunc_normal_):
+
+        def make(init: Callable[[torch.Tensor], torch.Tensor] = init) -> nn.Module:
+            net = LeNet(channels=1, image_size=16, outputs=1, activation="gelu")
+            init(net.layers[0].weight)
+            return net
+
+        G = ng.average_geometry(make, (1, 16, 16), members=2)
+        assert G.about.integration.startswith("first layer integrated exactly"), (init, G.about.integration)
+
+
+def test_away_from_the_origin_integration_is_only_on_request() -> None:
+    make = partial(MLP, channels=1, image_size=4, outputs=1, activation="gelu")
+    plain = ng.average_geometry(make, (1, 4, 4), members=50, probe=ng.Gaussian(0.1))
+    assert "away from the origin" in plain.about.integration
+    asked = ng.average_geometry(make, (1, 4, 4), members=400, probe=ng.Gaussian(0.1), first_layer="always")
+    assert "approximately" in asked.about.integration
+    truth = ng.average_geometry(make, (1, 4, 4), members=400, probe=ng.Gaussian(0.1), seed=1)
+    assert abs(asked.trace / truth.trace - 1) < 0.1
+
+
+def test_data_tells_tokens_apart() -> None:
+    """Exchangeable tokens are averaged only where the points are exchangeable too."""
+    make = partial(ViT, channels=1, outputs=1, activation="gelu", width=0.1, depth=1, image_size=16)
+    X = torch.zeros(4, 1, 16, 16)
+    X[:, :, :8] = 5.0
+    G = ng.average_geometry(make, (1, 16, 16), members=8, probe=ng.Data(X), first_layer="always")
+    assert "approximately" in G.about.integration
+    assert "exchanged" not in G.about.integration
+
+
+# --- the origin -------------------------------------------------------------------------------------------------------
+
+
+def test_the_origin_is_itself_where_the_network_is_smooth_and_a_limit_at_a_kink() -> None:
+    free = partial(ResNet18, channels=1, image_size=8, width=1 / 32, outputs=1)
+    smooth = ng.average_geometry(partial(free, activation="gelu"), (1, 8, 8), members=3)
+    assert smooth.about.probe == "origin"
+    kink = ng.average_geometry(partial(free, activation="relu"), (1, 8, 8), members=3)
+    assert kink.about.probe == "origin limit (gaussian:1)"
+    assert "positively homogeneous" in kink.about.notes[0]
+    assert kink.trace > 0
+    biased = ng.average_geometry(partial(LeNet, channels=1, image_size=16, outputs=1), (1, 16, 16), members=3)
+    assert biased.about.probe == "origin"
+
+    def pooled() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(1, 3, 3), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(12, 1))
+
+    ties = ng.average_geometry(pooled, (1, 6, 6), members=200)
+    assert ties.about.probe == "origin limit (gaussian:0.001)"
+    tiny = ng.average_geometry(pooled, (1, 6, 6), members=200, probe=ng.Gaussian(1e-4), seed=1)
+    assert abs(ng.corr(ties, tiny) - 1) < 0.05
+
+
+def test_a_normalisation_of_nothing_has_no_origin() -> None:
+    make = partial(ResNet18, channels=1, image_size=8, width=1 / 32, outputs=1, norm="layer")
+    with pytest.raises(ng.NetgrainError, match="no limit for this model"):
+        ng.average_geometry(make, (1, 8, 8), members=2, probe=ng.Origin())
+    G = ng.average_geometry(make, (1, 8, 8), members=2)
+    assert G.about.probe == "gaussian:1"
+    assert "not defined here" in G.about.notes[0]
+
+
+# --- how many ---------------------------------------------------------------------------------------------------------
+
+
+def test_tolerance_stops_when_the_estimate_is_good_enough() -> None:
+    make = partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu")
+    rough = ng.average_geometry(make, (1, 16, 16), tolerance=0.1)
+    fine = ng.average_geometry(make, (1, 16, 16), tolerance=0.02)
+    assert rough.members < fine.members
+    assert fine.fidelity >= 0.98
+    reference = ng.average_geometry(make, (1, 16, 16), members=1500, seed=9)
+    assert ng.corr(fine, reference).plug_in == pytest.approx(fine.fidelity, abs=0.01)
+
+
+def test_zero_gradients_are_said() -> None:
+    def dead() -> nn.Module:
+        net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
+        nn.init.zeros_(net[1].weight)
+        return net
+
+    with pytest.warns(ng.GrainWarning, match="exactly zero for all 5 members"):
+        G = ng.average_geometry(dead, (4,), members=5)
+    assert G.about.zero_share == 1
+    assert "zero" in repr(G)
+
+    def sometimes() -> nn.Module:
+        net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
+        with torch.no_grad():
+            net[1].weight *= float(torch.rand(()) < 0.5)
+        return net
+
+    G = ng.average_geometry(sometimes, (4,), members=40)
+    assert 0.2 < G.about.zero_share < 0.8
+    assert "zero gradient" in repr(G)
+
+
+# --- large inputs -----------------------------------------------------------------------------------------------------
+
+
+def test_frequent_directions_keeps_its_promise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scales = torch.cat([torch.linspace(10, 5, 6), torch.full((54,), 0.5)])
+    rows = torch.randn(400, 60, generator=generator) * scales
+    sketch = FrequentDirections(60, 12)
+    for piece in rows.split(7):
+        sketch.add(piece)
+    G, kept = (m.double().T @ m.double() for m in (rows, sketch.rows))
+    gap = torch.linalg.eigvalsh(G - kept)
+    assert float(gap[0]) > -1e-3 * float(G.trace())  # never too much
+    assert float(gap[-1]) <= sketch.loss * (1 + 1e-6)  # never less than promised
+    assert 0 < sketch.loss < 0.05 * float(torch.linalg.eigvalsh(G)[-1])
+    assert len(sketch.rows) <= 24
+
+
+@pytest.mark.parametrize("size", [50, 5000])
+def test_condensing_keeps_the_result(size: int) -> None:
+    """Dense batches below 4096 coordinates, a sketch above: the same leading matrix as from all rows."""
+    generator = torch.Generator().manual_seed(0)
+    scales = torch.zeros(size)
+    scales[:5] = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
+    whole = Reduction(size, 0.5, lambda f: f)
+    tight = Reduction(size, 0.5, lambda f: f, keep=8, rows_memory=5_000)
+    for _ in range(60):
+        rows = torch.randn(3, size, generator=generator) * scales
+        whole.add(rows)
+        tight.add(rows)
+    (a, none), (b, trace) = whole.finish(), tight.finish()
+    assert none is None
+    if size == 50:
+        torch.testing.assert_close(a.dense(), b.dense(), rtol=1e-5, atol=1e-5)
+        assert b.parts == 16
+    else:
+        assert trace is not None
+        assert trace.value == pytest.approx(a.trace(), rel=1e-5)
+        assert trace.stderr == pytest.approx(float(a.part_traces().std()) / math.sqrt(60), rel=1e-5)
+        V = torch.eye(size, dtype=torch.float64)[:5]
+        torch.testing.assert_close(a.matvec(V), b.matvec(V), rtol=1e-4, atol=1e-3)
+
+
+def test_a_truncated_geometry_says_so_and_refuses_the_rest() -> None:
+    reduction = Reduction(5000, 1.0, lambda f: f, keep=4, rows_memory=1)
+    for i in range(10):
+        reduction.add(torch.randn(3, 5000, generator=torch.Generator().manual_seed(i)))
+    form, trace = reduction.finish()
+    from netgrain.provenance import Provenance
+
+    G = ng.Geometry(form, (5000,), Provenance("sampled", members=10), 0.0, trace)
+    assert "leading directions with" in repr(G)
+    for call in (G.matrix, G.flip, lambda: G.directions(3, bottom=True), lambda: G.project(G)):
+        with pytest.raises(ng.NetgrainError, match="leading directions of this geometry"):
+            call()
+    with pytest.raises(ng.NetgrainError, match="directions of this geometry are known"):
+        G.directions(9)
+    assert G.directions(4).shape == (4, 5000)
