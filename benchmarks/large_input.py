@@ -20,11 +20,11 @@ import netgrain as ng
 from netgrain.models import ResNet18
 
 SHAPE = (3, 224, 224)
-WIDTH = 0.125
+WIDTH = 0.25
 
 
 def run(members: int, seed: int) -> tuple[Tensor, Tensor, str]:
-    make = partial(ResNet18, channels=3, image_size=224, outputs=1, activation="gelu", width=WIDTH)
+    make = partial(ResNet18, channels=3, image_size=224, outputs=10, activation="gelu", width=WIDTH)
     G = ng.average_geometry(make, SHAPE, members=members, seed=seed)
     return G.directions(64).flatten(1), G.eigenvalues, repr(G)
 

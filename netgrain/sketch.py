@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+NOISE = 1e-6  # squared singular values below this share of the largest drown in float32 rounding
+
 
 class FrequentDirections:
     """Accumulates rows of length `size`; `rows` are at most 2·rank rows B with BᵀB ≈ Σ aᵀa."""
@@ -34,13 +36,13 @@ class FrequentDirections:
         values, left = values.flip(0).clamp(min=0), left.flip(1)
         cut = float(values[self.rank]) if len(values) > self.rank else 0.0
         kept = values[: self.rank]
-        usable = kept > max(cut, 1e-14 * float(values[0]))
+        usable = kept > max(cut, NOISE * float(values[0]))
         # rows of UᵀA have norms √values; shrinking rescales them to √(values − cut)
         factors = ((kept[usable] - cut) / kept[usable]).sqrt()
         shrunk = (left[:, : self.rank][:, usable] * factors).T.to(filled.dtype) @ filled
         self._buffer[: len(shrunk)] = shrunk
         self._filled = len(shrunk)
-        self.loss += cut
+        self.loss += max(cut, NOISE * float(values[0]))
 
     @property
     def rows(self) -> Tensor:
@@ -48,9 +50,8 @@ class FrequentDirections:
 
 
 def _gram(rows: Tensor) -> Tensor:
-    """Row inner products accumulated in float64, a slice of the columns at a time."""
+    """Row inner products: float32 over short slices of the columns, added up in float64."""
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
-    for columns in rows.split(8192, dim=1):
-        part = columns.double()
-        total += part @ part.T
+    for columns in rows.split(1024, dim=1):
+        total += columns @ columns.T
     return total
