@@ -35,8 +35,10 @@ $(BIN)/python:
 
 setup: .venv/.run-installed  ## make .venv and install netgrain into it
 
-demo: setup  ## the average geometry of four networks, as pictures and a table in out/demo/
+demo: setup  ## the geometry of four networks, and figures 9 and 1 of the paper with their claims, in out/demo/
 	@$(BIN)/python examples/demo.py --out out/demo
+	@$(BIN)/netgrain run fig9 --out out/demo/fig9 --resume
+	@$(BIN)/netgrain run fig1 --out out/demo/fig1 --resume
 
 test: .venv/.dev-installed  ## run the tests
 	@$(BIN)/python -m pytest -n 2

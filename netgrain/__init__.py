@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from netgrain.geometry import Geometry, corr, data_covariance
     from netgrain.probes import Data, Gaussian, Origin
     from netgrain.sampling import geometry_of
+    from netgrain.scores import prune, score
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,8 @@ _HOMES = {
     "corr": "geometry",
     "data_covariance": "geometry",
     "geometry_of": "sampling",
+    "prune": "scores",
+    "score": "scores",
 }
 
 __all__ = [
@@ -40,6 +43,8 @@ __all__ = [
     "corr",
     "data_covariance",
     "geometry_of",
+    "prune",
+    "score",
 ]
 
 

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain import commands
+from netgrain.errors import NetgrainError
+from netgrain.shell import INTERRUPTED, as_text, check_folder, family, parse_input, plain_words, print_rows
 
 if TYPE_CHECKING:
-    from netgrain.ensemble import Make, Output
+    from netgrain.ensemble import Output
     from netgrain.estimate import Estimate
     from netgrain.geometry import Geometry
 
-MOST_INPUTS = 10**8  # one input of more numbers than this does not fit a computer together with its gradients
-BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
-
 app = typer.Typer(
     help="netgrain finds the directions of input space along which a network can learn.",
-    epilog="\b\nExamples:\n  netgrain geometry lenet --input 1x32x32\n  netgrain doctor\n  netgrain geometry --help",
+    epilog="\b\nExamples:\n  netgrain geometry lenet --input 1x32x32\n  netgrain run fig9\n  netgrain geometry --help",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -138,20 +133,19 @@ def geometry(
 
     Prints a table; with --out also writes pictures, numbers and a file that netgrain.Geometry.load reads.
     """
-    with _plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        sizes = _parse_input(shape)
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        sizes = parse_input(shape)
         chosen = _parse_output(output)
         if out is not None:
-            _check_folder(out)
+            check_folder(out)
 
         from netgrain.average import average_geometry
         from netgrain.probes import parse_probe
         from netgrain.threads import one_thread
 
         place = parse_probe(probe)
-        family = _family(model, sizes)
         G = average_geometry(
-            family,
+            family(model, sizes),
             sizes,
             method=method,
             probe=place,
@@ -167,7 +161,7 @@ def geometry(
             if out is not None:
                 _write(G, report, out)
     if as_json:
-        typer.echo(_as_text(report))
+        typer.echo(as_text(report))
     else:
         _print_geometry(G, report)
 
@@ -180,7 +174,7 @@ def doctor(
 
     The exit code is 1 if a check fails.
     """
-    with _plain_words():
+    with plain_words():
         from dataclasses import asdict
 
         from netgrain.doctor import examine
@@ -188,34 +182,24 @@ def doctor(
         checks = examine()
     sound = all(check.status != "fail" for check in checks)
     if as_json:
-        typer.echo(_as_text({"ok": sound, "checks": [asdict(check) for check in checks]}))
+        typer.echo(as_text({"ok": sound, "checks": [asdict(check) for check in checks]}))
     else:
         words = {"info": "", "ok": "ok", "warning": "look", "fail": "FAIL"}
         rows = []
         for check in checks:
             advice = f"; {check.advice}" if check.advice else ""
             rows.append((check.name, f"{words[check.status]:5}" + check.found + advice))
-        _print_rows(rows)
+        print_rows(rows)
         typer.echo("\nEverything works." if sound else "\nSomething is wrong: see the lines with FAIL.")
     if not sound:
         raise typer.Exit(1)
 
 
+for _name, (_command, _examples) in commands.COMMANDS.items():
+    app.command(_name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name != "list")(_command)
+
+
 # --- what the user wrote ----------------------------------------------------------------------------------------------
-
-
-def _parse_input(text: str) -> tuple[int, ...]:
-    """1x32x32 → (1, 32, 32).
-
-    >>> _parse_input("1x32x32"), _parse_input("20")
-    ((1, 32, 32), (20,))
-    """
-    if not re.fullmatch(r"[1-9]\d*([x×][1-9]\d*)*", text.strip().casefold()):
-        raise NetgrainError(f"--input expects positive sizes joined by x, as in 1x32x32 or 20; found '{text}'.")
-    sizes = tuple(int(size) for size in re.split("[x×]", text.strip().casefold()))
-    if math.prod(sizes) > MOST_INPUTS:
-        raise NetgrainError(f"--input {text} has {math.prod(sizes):.2g} values; expected at most {MOST_INPUTS:.0e}.")
-    return sizes
 
 
 def _parse_output(text: str) -> Output:
@@ -232,83 +216,7 @@ def _parse_output(text: str) -> Output:
     raise NetgrainError(f"--output expects all, mean, an index as in 3, or diff:0,1; found '{text}'.")
 
 
-def _family(spec: str, sizes: tuple[int, ...]) -> Make:
-    """The model with the sizes of the input filled in, built once so that what is wrong with it is said first."""
-    from netgrain.models.loading import BUILTIN_NAMES, load_model
-
-    square = len(sizes) == 3 and sizes[1] == sizes[2]
-    if not square and spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES:
-        raise NetgrainError(
-            f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
-            "For other inputs give a model of your own, as path/file.py:name."
-        )
-    defaults: dict[str, object] = {}
-    if len(sizes) == 3:
-        defaults["channels"] = sizes[0]
-    if square:
-        defaults["image_size"] = sizes[1]
-    family = load_model(spec, **defaults)
-    try:
-        family()
-    except NetgrainError:
-        raise
-    except (Exception, SystemExit) as e:  # the user's own code may raise anything
-        raise NetgrainError(
-            f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
-        ) from e
-    return family
-
-
-# --- errors and warnings ----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", GrainWarning)
-        others = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if issubclass(category, GrainWarning):
-                typer.echo(f"warning: {_one_line(str(message))}", err=True)
-            else:
-                others(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = show
-        try:
-            yield
-        except NetgrainError as e:
-            typer.echo(f"error: {_one_line(str(e))}", err=True)
-            raise typer.Exit(BAD_INPUT) from e
-        except KeyboardInterrupt as e:
-            typer.echo("interrupted; nothing was written", err=True)
-            raise typer.Exit(INTERRUPTED) from e
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is computed."""
-    if out.exists() and not out.is_dir():
-        raise NetgrainError(f"--out expects a folder, {out} is a file; choose another name.")
-    there = next((p for p in (out.absolute(), *out.absolute().parents) if p.exists()), Path("/"))
-    if not there.is_dir():
-        raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
 
 
 def _file_names(out: Path) -> dict[str, str]:
@@ -330,7 +238,7 @@ def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
     contents = {
         "picture": plots.png(plots.overview({G.about.model: G})),
         "directions": plots.png(plots.directions(G)),
-        "summary": (_as_text(report) + "\n").encode(),
+        "summary": (as_text(report) + "\n").encode(),
     }
     done = 0
     try:
@@ -342,10 +250,6 @@ def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
         number = f"{done} {'was' if done == 1 else 'were'}"
         typer.echo(f"interrupted; of {len(files)} files in {out}, {number} written (whole)", err=True)
         raise typer.Exit(INTERRUPTED) from e
-
-
-def _as_text(report: dict[str, Any]) -> str:
-    return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -371,7 +275,7 @@ def _print_geometry(G: Geometry, report: dict[str, Any]) -> None:
     if report["zero_share"]:
         rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
     rows += [("note", note) for note in report["notes"]]
-    _print_rows(rows)
+    print_rows(rows)
     if report["files"]:
         typer.echo("\nwritten:")
         for path in report["files"].values():
@@ -393,16 +297,3 @@ def _blocks(G: Geometry) -> str:
         return f"{len(sizes)}, no two eigenvalues are equal{known}"
     spread = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     return f"{len(sizes)}, of {spread} equal eigenvalues{known}"
-
-
-def _print_rows(rows: list[tuple[str, str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))
-    Console(highlight=False).print(table)

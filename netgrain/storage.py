@@ -1,23 +1,18 @@
-"""A geometry on disk: one safetensors file, its provenance as JSON in the header, a checksum over both."""
+"""A geometry on disk: one packed file, its provenance in the header."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.files import write_whole
 from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.geometry import Geometry
+from netgrain.packed import read_packed, write_packed
 from netgrain.provenance import Provenance
 from netgrain.stem import ConvStem
 
@@ -35,30 +30,11 @@ def save(geometry: Geometry, path: str | Path) -> Path:
         "about": asdict(geometry.about),
         "form": _describe(geometry.form, tensors, ""),
     }
-    header["sha256"] = _checksum(header, tensors)
-    # one entry only: the order of several would differ from run to run, and with it the bytes
-    return write_whole(path, to_bytes(tensors, metadata={"netgrain": json.dumps(header, sort_keys=True)}))
+    return write_packed(path, "geometry", header, tensors)
 
 
 def load(path: str | Path) -> Geometry:
-    path = Path(path)
-    if not path.is_file():
-        raise NetgrainError(f"{path} is not a file; expected a geometry written by Geometry.save.")
-    try:
-        with safe_open(path, framework="pt") as f:
-            metadata = f.metadata() or {}
-            names = list(f.keys())
-            tensors = {name: f.get_tensor(name) for name in names}
-    except (SafetensorError, OSError, ValueError) as e:
-        raise NetgrainError(f"{path} is not a geometry or is damaged ({e}); write it again with Geometry.save.") from e
-    if "netgrain" not in metadata:
-        raise NetgrainError(f"{path} is a safetensors file but not a geometry; expected one written by Geometry.save.")
-    try:
-        header = dict(json.loads(metadata["netgrain"]))
-    except (ValueError, TypeError) as e:
-        raise NetgrainError(f"{path} has a damaged header; compute it again.") from e
-    if header.pop("sha256", None) != _checksum(header, tensors):
-        raise NetgrainError(f"{path} was changed after it was written (its checksum differs); compute it again.")
+    header, tensors = read_packed(path, "geometry")
     if header.get("layout") != LAYOUT:
         raise NetgrainError(
             f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
@@ -73,20 +49,11 @@ def load(path: str | Path) -> Geometry:
     )
 
 
-def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
-
-
 def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, Any]:
     """A form as JSON, its tensors put into `tensors` under dotted names."""
 
     def keep(name: str, tensor: Tensor) -> None:
-        tensors[prefix + name] = tensor.detach().cpu().contiguous()
+        tensors[prefix + name] = tensor
 
     if isinstance(form, Dense):
         keep("matrix", form.matrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -24,9 +25,13 @@ T = TypeVar("T")
 _task: Callable[[int], Any] | None = None  # what a forked worker inherits: lambdas and local classes need no pickling
 
 
-def _start() -> None:
+def _start(parent: int) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    # end with the parent, however it ends: an orphan would wait for work for ever
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _run(indices: list[int]) -> list[Any]:
@@ -69,7 +74,7 @@ class Workers(Generic[T]):
         if self._pool is None:
             _task = self.task
             self._pool = ProcessPoolExecutor(
-                self.count, mp_context=multiprocessing.get_context("fork"), initializer=_start
+                self.count, mp_context=multiprocessing.get_context("fork"), initializer=_start, initargs=(os.getpid(),)
             )
         chunks = [indices[i : i + self.chunk] for i in range(0, len(indices), self.chunk)]
         waiting: deque[Future[list[Any]]] = deque()

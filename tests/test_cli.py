@@ -17,7 +17,7 @@ import torch
 from typer.testing import CliRunner
 
 import netgrain
-from netgrain import Geometry, cli, doctor
+from netgrain import Geometry, cli, doctor, shell
 
 MODELS = """
     import time
@@ -189,7 +189,7 @@ def test_out_writes_four_files_that_agree(run: Run) -> None:
     ],
 )
 def test_sizes_of_the_input_reach_the_model(run: Run, spec: str, shape: str, options: dict[str, int]) -> None:
-    family = cli._family(spec, cli._parse_input(shape))
+    family = shell.family(spec, shell.parse_input(shape))
     assert isinstance(family, netgrain.models.loading.ModelSpec)
     assert dict(family.options) == options
 
@@ -218,7 +218,7 @@ def test_warning_is_one_line_and_the_zero_share_is_told(run: Run) -> None:
 
 
 def test_other_warnings_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(RuntimeWarning, match="not ours"), cli._plain_words():
+    with pytest.warns(RuntimeWarning, match="not ours"), shell.plain_words():
         warnings.warn("not ours", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == ""
 

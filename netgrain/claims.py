@@ -1,0 +1,78 @@
+"""What an experiment says: a statement, a number with its error, and a verdict that comes out as it comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from netgrain.estimate import Estimate
+
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """holds: the 95 % interval lies inside the stated bounds; fails: it lies outside; undecided: it straddles one."""
+
+    name: str
+    statement: str
+    paper: str  # what the paper says or shows, in words or numbers
+    value: float
+    stderr: float
+    n: int
+    low: float | None  # bounds of the statement; None: unbounded
+    high: float | None
+    verdict: str
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+
+
+def claim(
+    name: str,
+    statement: str,
+    value: Estimate,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    paper: str = "",
+    note: str = "",
+) -> Claim:
+    """Decide a statement low ≤ value ≤ high by the 95 % interval of the value.
+
+    >>> claim("x", "x is at least 1", Estimate(2.0, 0.1, 10), low=1).verdict
+    'holds'
+    >>> claim("x", "x is at least 1", Estimate(1.1, 0.1, 10), low=1).verdict
+    'undecided'
+    """
+    return Claim(name, statement, paper, value.value, value.stderr, value.n, low, high, verdict(value, low, high), note)
+
+
+def verdict(value: Estimate, low: float | None, high: float | None) -> str:
+    if not math.isfinite(value.value) or math.isnan(value.stderr):
+        return UNDECIDED
+    a, b = value.interval(0.95)
+    at_least, at_most = -math.inf if low is None else low, math.inf if high is None else high
+    if at_least <= a and b <= at_most:
+        return HOLDS
+    return FAILS if b < at_least or a > at_most else UNDECIDED
+
+
+def mean(values: Sequence[float]) -> Estimate:
+    """The mean over seeds with its standard error."""
+    n = len(values)
+    if n == 0:
+        return Estimate(math.nan, math.nan, 0)
+    centre = sum(values) / n
+    if n == 1:
+        return Estimate(centre, math.nan, 1)
+    variance = sum((v - centre) ** 2 for v in values) / (n - 1)
+    # equal values have no spread, but they are still a sample: exactly zero would claim too much only for n = 1
+    return Estimate(centre, math.sqrt(variance / n), n)
+
+
+def decided(claims: Sequence[Claim]) -> bool:
+    return all(c.verdict != UNDECIDED for c in claims)

@@ -1,0 +1,288 @@
+"""Commands about data and experiments: score, prune, list, run, claims."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from netgrain.errors import NetgrainError
+from netgrain.shell import as_text, check_folder, family, plain_words, print_rows
+
+if TYPE_CHECKING:
+    from netgrain.claims import Claim
+    from netgrain.data import Dataset
+    from netgrain.geometry import Geometry
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.")
+]
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y."
+    ),
+]
+DataDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where the files of the data set are.", show_default=False)
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch the data set if it is not there.")]
+Size = Annotated[
+    int | None, typer.Option(metavar="N", help="Average the images down to N x N first.", show_default=False)
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Use N random training samples only.", show_default=False)]
+Members = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Random networks behind G; to a tolerance if not given.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def score(
+    model: Model,
+    data: DataOption,
+    data_dir: DataDir = None,
+    download: Download = False,
+    size: Size = None,
+    limit: Limit = None,
+    members: Members = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write index, label and score of every sample.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score training samples by how much of them lies where the network can learn: x·Gx / x·x."""
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
+        from netgrain.scores import score as scores_of
+
+        scores = scores_of(G, samples.X)
+        order = scores.argsort(descending=True)
+        per_class = {
+            samples.classes[c] if c < len(samples.classes) else str(c): float(scores[samples.y == c].mean())
+            for c in samples.y.unique().tolist()
+        }
+        report: dict[str, Any] = {
+            "model": model,
+            "data": samples.name,
+            "note": samples.note,
+            "samples": len(samples),
+            "members": G.members,
+            "corr_with_truth": G.fidelity,
+            "mean": float(scores.mean()),
+            "mean_of_a_random_direction": G.trace.value / G.d,
+            "per_class": per_class,
+            "highest": order[:10].tolist(),
+            "lowest": order.flip(0)[:10].tolist(),
+            "file": None if out is None else str(out),
+        }
+        if out is not None:
+            lines = [
+                f"{i},{label},{value:.9g}"
+                for i, (label, value) in enumerate(zip(samples.y.tolist(), scores.tolist(), strict=True))
+            ]
+            _write_csv(out, "index,label,score", lines)
+    if as_json:
+        typer.echo(as_text(report))
+        return
+    ratio = report["mean"] / report["mean_of_a_random_direction"]
+    print_rows(
+        [
+            ("data", f"{samples.name}, {len(samples)} samples; {samples.note}"),
+            ("geometry", repr(G)),
+            ("mean score", f"{report['mean']:.4g}, {ratio:.2f} times that of a random direction"),
+            *((f"  {name}", f"{value:.4g}") for name, value in per_class.items()),
+            ("highest", ", ".join(map(str, report["highest"]))),
+            ("lowest", ", ".join(map(str, report["lowest"]))),
+            *([("written", str(out))] if out is not None else []),
+        ]
+    )
+
+
+def prune(
+    model: Model,
+    data: DataOption,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the kept indices, one a line.")],
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="Share of the samples to keep, in (0, 1].")] = 0.7,
+    any_class: Annotated[bool, typer.Option("--any-class", help="Do not keep the same share of every class.")] = False,
+    data_dir: DataDir = None,
+    download: Download = False,
+    size: Size = None,
+    limit: Limit = None,
+    members: Members = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Keep the samples with the highest scores: those that lie most where the network can learn."""
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        if not 0 < keep <= 1:
+            raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
+        samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
+        from netgrain.scores import prune as kept_by
+
+        kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class)
+        _write_csv(out, "index", [str(i) for i in kept.tolist()])
+        report = {"kept": len(kept), "of": len(samples), "file": str(out), "model": model, "data": samples.name}
+    if as_json:
+        typer.echo(as_text(report))
+    else:
+        typer.echo(f"kept {len(kept)} of {len(samples)} samples of {samples.name}, written to {out}")
+
+
+def list_experiments(as_json: Json = False) -> None:
+    """Show the experiments that can be run."""
+    with plain_words():
+        from netgrain import experiments
+
+        found = {name: experiments.title(name) for name in experiments.names()}
+    if as_json:
+        typer.echo(as_text(found))
+    else:
+        print_rows(list(found.items()))
+
+
+def run(
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name from `netgrain list`.")],
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="smoke (seconds), laptop, or paper (for a GPU).")
+    ] = "laptop",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The run folder; default out/EXPERIMENT-SCALE.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish the run in that folder; compute only what is missing.")
+    ] = False,
+    engine: Annotated[str, typer.Option(metavar="ENGINE", help="local or processes.")] = "processes",
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes; as many as there are cores if not given.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment of the paper into a folder, draw its figure and judge its claims."""
+    folder = out or Path("out") / f"{experiment}-{scale}"
+    kept = f"what was finished is in {folder}; go on with --resume"
+    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        from netgrain.engine import engine as engine_named
+        from netgrain.experiments import preset, run_experiment
+
+        preset(experiment, scale)  # names first, before a folder is made
+        chosen = engine_named(engine, workers)
+        check_folder(folder)
+        finished = run_experiment(experiment, scale, folder, engine=chosen, resume=resume)
+    _show(finished.claims, folder, as_json)
+
+
+def claims(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `netgrain run`.")],
+    as_json: Json = False,
+) -> None:
+    """Judge the claims of a finished run again and redraw its figure, from its folder alone."""
+    with plain_words():
+        from netgrain.experiments import conclude_again
+
+        finished = conclude_again(folder)
+    _show(finished.claims, folder, as_json)
+
+
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "score": (
+        score,
+        "  netgrain score resnet18:activation=gelu,width=0.25 --data digits --out scores.csv\n"
+        "  netgrain score lenet --data my.npz",
+    ),
+    "prune": (prune, "  netgrain prune lenet --data cifar10 --data-dir data --keep 0.5 --out kept.csv"),
+    "list": (list_experiments, "  netgrain list"),
+    "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
+    "claims": (claims, "  netgrain claims out/fig1-laptop"),
+}
+
+
+def _scored(
+    model: str,
+    data: str,
+    data_dir: Path | None,
+    download: bool,
+    size: int | None,
+    limit: int | None,
+    members: int | None,
+    seed: int,
+) -> tuple[Dataset, Geometry]:
+    from netgrain.average import average_geometry
+
+    samples = _samples(data, data_dir, download, size, limit, seed)
+    shape = tuple(samples.X.shape[1:])
+    return samples, average_geometry(family(model, shape), shape, members=members, seed=seed)
+
+
+def _samples(
+    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, seed: int
+) -> Dataset:
+    from netgrain.data import load, resized
+
+    if not data.endswith(".npz"):
+        return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
+    samples = _read_npz(Path(data))
+    if limit is not None:
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        samples = samples.subset(torch.randperm(len(samples), generator=generator)[:limit])
+    return samples if size is None else resized(samples, size)
+
+
+def _read_npz(path: Path) -> Dataset:
+    """X (floating) and y (labels) from a file of the user, as they are."""
+    import zipfile
+
+    import numpy as np
+    import torch
+
+    from netgrain.data import Dataset
+
+    if not path.is_file():
+        raise NetgrainError(f"{path} is not a file; expected .npz with arrays X and y.")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            missing = {"X", "y"} - set(content.files)
+            if missing:
+                raise NetgrainError(f"{path} has arrays {', '.join(content.files)}; expected X and y.")
+            X, y = torch.from_numpy(content["X"]), torch.from_numpy(content["y"])
+    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as e:
+        if isinstance(e, NetgrainError):
+            raise
+        raise NetgrainError(f"{path} cannot be read as numbers ({e}); expected .npz with arrays X and y.") from e
+    return Dataset(X, y, path.name, (), "as it is in the file")
+
+
+def _write_csv(out: Path, header: str, lines: list[str]) -> None:
+    from netgrain.files import write_whole
+
+    write_whole(out, ("\n".join([header, *lines]) + "\n").encode())
+
+
+def _show(found: list[Claim], folder: Path, as_json: bool) -> None:
+    if as_json:
+        typer.echo(as_text({"folder": str(folder), "claims": [c.as_dict() for c in found]}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("verdict", "claim", "paper", "ours"):
+        table.add_column(column)
+    for c in found:
+        ours = f"{c.value:.4g} ± {c.stderr:.2g} (n = {c.n})"
+        note = f" [{c.note}]" if c.note else ""
+        table.add_row(Text(c.verdict), Text(f"{c.name}: {c.statement}{note}"), Text(c.paper), Text(ours))
+    Console(highlight=False).print(table)
+    typer.echo(f"\nlook at {folder / 'figure.png'}; the numbers are in {folder / 'claims.json'}")

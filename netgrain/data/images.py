@@ -1,0 +1,267 @@
+"""The image sets of the experiments: digits, MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-2.
+
+Files are looked for in `data_dir`, then in $NETGRAIN_DATA, then in the cache folder; each may be the folder of the
+set itself or hold it (`cifar-10-batches-bin`, `cifar-10-batches-py`, `mnist`, `fashion-mnist`). Pixels come as
+numbers from 0 to 1. official=False accepts cut-down copies with any number of images.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.data.dataset import Dataset, Split, as_binary, generator_for, resized, standardised
+from netgrain.data.download import fetch
+from netgrain.data.formats import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
+from netgrain.errors import NetgrainError
+
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR_VEHICLES = (0, 1, 8, 9)
+DIGIT_CLASSES = tuple("0123456789")
+FASHION_CLASSES = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+DEBIAN = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist puts its files
+MNIST_OPENING = (5, 0, 4, 1, 9, 2, 1, 3, 1, 4, 3, 5)  # the first training labels tell MNIST from its relatives
+DIGITS_TEST = 360  # of 1,797; scikit-learn has no official split
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Images as bytes, before anything was converted: a tenth of a set is chosen at a tenth of the memory."""
+
+    train: Labelled
+    test: Labelled
+    name: str
+    classes: tuple[str, ...]
+    top: int = 255  # the value of a white pixel
+
+    def split(self, limit: int | tuple[int, int] | None = None, seed: int = 0) -> Split:
+        """Both parts as data sets, at most `limit` random samples of each."""
+        most = limit if isinstance(limit, tuple) else (limit, limit)
+        return Split(self._part("train", self.train, most[0], seed), self._part("test", self.test, most[1], seed))
+
+    def _part(self, part: str, labelled: Labelled, most: int | None, seed: int) -> Dataset:
+        X, y = labelled
+        if most is not None:
+            if most < 1:
+                raise NetgrainError(f"limit {most} was asked for; expected at least one sample.")
+            chosen = torch.randperm(len(y), generator=generator_for(seed, self.name, part))[:most]
+            X, y = X[chosen], y[chosen]
+        note = f"pixels divided by {self.top}"
+        return Dataset(X.float().div_(self.top), y, f"{self.name} {part}", self.classes, note)
+
+
+# --- the sets -------------------------------------------------------------------------------------------------
+
+
+def digits() -> Split:
+    """scikit-learn's 1,797 handwritten digits, 1 × 8 × 8: the set that needs no download.
+
+    There is no official test part: 360 images, always the same, are set aside.
+    """
+    return _digits().split()
+
+
+def mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
+    """Handwritten digits, 1 × 28 × 28: 60,000 for training and 10,000 for testing."""
+    return _mnist(data_dir, download, official).split()
+
+
+def fashion_mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
+    """Ten kinds of clothing, 1 × 28 × 28: 60,000 for training and 10,000 for testing."""
+    return _fashion_mnist(data_dir, download, official).split()
+
+
+def cifar10(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
+    """Ten kinds of objects in colour, 3 × 32 × 32: 50,000 for training and 10,000 for testing."""
+    return _cifar10(data_dir, download, official).split()
+
+
+def cifar2(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
+    """CIFAR-10 with two labels: 0 for an animal (classes 2 to 7), 1 for a vehicle."""
+    return _two_classes(cifar10(data_dir, download=download, official=official))
+
+
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    download: bool = False,
+    standardise: bool = True,
+    size: int | None = None,
+    limit: int | tuple[int, int] | None = None,
+    seed: int = 0,
+    official: bool = True,
+) -> Split:
+    """A set by its name, cut down and scaled in this order: limit, size, standardise.
+
+    limit keeps that many random samples of each part (a pair: of the training and of the test part), size averages
+    the images down to size × size, standardise gives every channel of what is left mean 0 and variance 1, with the
+    statistics of the training part. Everything random follows from seed.
+    """
+    key = _plain(name)
+    if key not in _READERS:
+        near = difflib.get_close_matches(key, _READERS, 1)
+        guess = f"did you mean '{near[0]}'" if near else f"expected one of {', '.join(_READERS)}"
+        raise NetgrainError(f"no data set is called '{name}'; {guess}{'?' if near else '.'}")
+    split = _READERS[key](data_dir, download, official).split(limit, seed)
+    if key == "cifar2":
+        split = _two_classes(split)
+    if size is not None:
+        split = Split(resized(split.train, size), resized(split.test, size))
+    return standardised(split) if standardise else split
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _two_classes(split: Split) -> Split:
+    def two(data: Dataset) -> Dataset:
+        binary = as_binary(data, CIFAR_VEHICLES, ("animal", "vehicle"))
+        return replace(binary, name=data.name.replace("CIFAR-10", "CIFAR-2"))
+
+    return Split(two(split.train), two(split.test))
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+def _digits() -> Raw:
+    try:
+        library = importlib.import_module("sklearn.datasets")
+    except ImportError as e:
+        raise NetgrainError("the digits come with scikit-learn, which is not here: pip install scikit-learn.") from e
+    found = library.load_digits()
+    X = torch.from_numpy(np.asarray(found.images, np.uint8)).unsqueeze(1)
+    y = torch.from_numpy(np.asarray(found.target, np.int64))
+    order = torch.randperm(len(y), generator=generator_for(0, "digits"))
+    test, train = order[:DIGITS_TEST].sort().values, order[DIGITS_TEST:].sort().values
+    return Raw((X[train], y[train]), (X[test], y[test]), "digits", DIGIT_CLASSES, top=16)
+
+
+def _cifar10(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
+    batches = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+    binary = [(f"{name}.bin",) for name in batches]
+    python = [(name,) for name in batches]
+    files = _find(
+        "CIFAR-10", {"cifar-10-batches-bin": binary, "cifar-10-batches-py": python}, data_dir, download=download
+    )
+    read = read_cifar_binary if files[0].suffix == ".bin" else read_cifar_python
+    parts = [read(file, records=10_000 if official else None) for file in files]
+    train = torch.cat([X for X, _ in parts[:5]]), torch.cat([y for _, y in parts[:5]])
+    return Raw(train, parts[5], "CIFAR-10", CIFAR10_CLASSES)
+
+
+def _mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
+    files = _find("MNIST", {"mnist": _IDX, "MNIST/raw": _IDX}, data_dir, download=download, avoid="fashion")
+    raw = _idx_raw(files, "MNIST", DIGIT_CLASSES, official)
+    if official and not _opens_like_mnist(raw.train[1]):
+        raise NetgrainError(
+            f"{files[1]} does not begin with MNIST's labels; is it another set in the same format? "
+            "Pass official=False to use it all the same."
+        )
+    return raw
+
+
+def _fashion_mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
+    folders = {"fashion-mnist": _IDX, "FashionMNIST/raw": _IDX}
+    files = _find("Fashion-MNIST", folders, data_dir, download=download, also=(DEBIAN,))
+    raw = _idx_raw(files, "Fashion-MNIST", FASHION_CLASSES, official)
+    if _opens_like_mnist(raw.train[1]):
+        raise NetgrainError(f"{files[1]} holds the labels of MNIST, expected those of Fashion-MNIST.")
+    return raw
+
+
+def _idx_raw(files: Sequence[Path], name: str, classes: tuple[str, ...], official: bool) -> Raw:
+    train, test = read_mnist_pair(files[0], files[1]), read_mnist_pair(files[2], files[3])
+    for (X, _), count, file in ((train, 60_000, files[0]), (test, 10_000, files[2])):
+        if official and tuple(X.shape) != (count, 1, 28, 28):
+            raise NetgrainError(
+                f"{file} has the wrong size: expected {count} images of 28 × 28, found {len(X)} of "
+                f"{X.shape[2]} × {X.shape[3]}; pass official=False to use a cut-down copy."
+            )
+    return Raw(train, test, name, classes)
+
+
+def _opens_like_mnist(y: Tensor) -> bool:
+    return tuple(y[: len(MNIST_OPENING)].tolist()) == MNIST_OPENING
+
+
+_READERS: dict[str, Callable[[str | Path | None, bool, bool], Raw]] = {
+    "digits": lambda data_dir, download, official: _digits(),
+    "mnist": _mnist,
+    "fashionmnist": _fashion_mnist,
+    "cifar10": _cifar10,
+    "cifar2": _cifar10,
+}
+
+
+# --- finding --------------------------------------------------------------------------------------------------
+
+Wanted = Sequence[tuple[str, ...]]  # for each file the names it may have
+
+_IDX: Wanted = [
+    (f"{stem}-{kind}", f"{stem}-{kind}.gz", f"{stem}.{kind}", f"{stem}.{kind}.gz")
+    for stem, kind in (
+        ("train-images", "idx3-ubyte"),
+        ("train-labels", "idx1-ubyte"),
+        ("t10k-images", "idx3-ubyte"),
+        ("t10k-labels", "idx1-ubyte"),
+    )
+]
+
+
+def cache_folder() -> Path:
+    """Where downloads go when no other folder is named: $XDG_CACHE_HOME/netgrain or ~/.cache/netgrain."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "netgrain"
+
+
+def _find(
+    title: str,
+    folders: dict[str, Wanted],  # folder name → its files; the first is the one that is downloaded
+    data_dir: str | Path | None,
+    *,
+    download: bool,
+    also: tuple[Path, ...] = (),
+    avoid: str | None = None,
+) -> list[Path]:
+    """The files of a set in the first folder that has them all."""
+    if data_dir is not None and not download and not Path(data_dir).is_dir():
+        raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds {title}.")
+    given = os.environ.get("NETGRAIN_DATA")
+    roots = [Path(data_dir)] if data_dir is not None else []
+    roots += [Path(given)] if given else []
+    roots.append(cache_folder())
+    lacking = ""
+    for root in (*roots, *also):
+        for name, wanted in folders.items():
+            for folder in (root / name, root):
+                if avoid is not None and avoid in folder.resolve().name.lower():
+                    continue
+                files = [next((folder / n for n in names if (folder / n).is_file()), None) for names in wanted]
+                there = [file for file in files if file is not None]
+                if len(there) == len(wanted):
+                    return there
+                if there and not lacking:
+                    lost = next(names for file, names in zip(files, wanted, strict=True) if file is None)
+                    lacking = f"; {folder} has a part of it but not {lost[0]}"
+    first = next(iter(folders))
+    if download:
+        folder = fetch(first, roots[0])
+        return _find(title, {first: folders[first]}, folder, download=False)
+    raise NetgrainError(
+        f"{title} was not found (looked in {', '.join(map(str, roots))}{lacking}); pass data_dir= a folder that holds "
+        f"{' or '.join(n for n in folders if '/' not in n)}, set NETGRAIN_DATA to it, or pass download=True."
+    )

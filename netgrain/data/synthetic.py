@@ -1,0 +1,264 @@
+"""Made-up data whose label lies along chosen directions of input space, for asking what a network can learn.
+
+Directions are tensors of the input's shape, of unit norm and orthogonal to each other: rows of `G.directions(k)`.
+Every function has its own random generator, a function of `seed` alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, channels, generator_for
+from netgrain.errors import NetgrainError
+
+Labels = Literal["linear", "quadratic", "sinusoidal"]
+KINDS: tuple[Labels, ...] = ("linear", "quadratic", "sinusoidal")
+HALF_OF_SQUARES = 0.45493642311957283  # the median of α² for α ~ N(0, 1)
+ORTHONORMAL = 1e-5  # largest deviation of U Uᵀ from the identity; single precision passes
+
+
+class Spectral(Protocol):
+    """What is needed of a Geometry."""
+
+    @property
+    def d(self) -> int: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def eigenvalues(self) -> Tensor: ...
+    def directions(self, k: int | None = None) -> Tensor: ...
+    def flip(self) -> Spectral: ...
+
+
+# --- data sets ------------------------------------------------------------------------------------------------
+
+
+def doughnut(
+    u1: Tensor,
+    u2: Tensor,
+    n: int,
+    *,
+    noise: float,
+    radii: tuple[float, float] = (1.0, 2.0),
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Dataset:
+    """Two concentric circles in the plane of u1 and u2, Gaussian noise everywhere else.
+
+    x = r_y (cos φ · u1 + sin φ · u2) + noise · ω, φ uniform, ω ~ N(0, I − u1 u1ᵀ − u2 u2ᵀ), r_y = radii[y], to which
+    jitter · N(0, 1) is added. Half of the samples (rounded down) are of class 1.
+
+    >>> data = doughnut(torch.tensor([1.0, 0, 0]), torch.tensor([0, 1.0, 0]), 4, noise=0.1)
+    >>> data.X[:, :2].norm(dim=1).round().long().tolist() == (data.y + 1).tolist()
+    True
+    """
+    U = _orthonormal(u1, u2)
+    y = _balanced(n, seed, "doughnut")
+    circle = _circle(y, radii, jitter, seed, "doughnut")
+    X = _assemble(circle, U, _scale(noise, "noise"), n, seed, "doughnut")
+    note = f"circles of radius {radii[0]:g} and {radii[1]:g}, noise {noise:g} in the other directions"
+    return Dataset(X.reshape(n, *u1.shape), y, "doughnut", ("inner", "outer") if radii[0] < radii[1] else (), note)
+
+
+def isotropic(
+    u: Tensor, n: int, *, labels: Labels = "linear", epsilon: float = 1.0, sigma: float = 1.0, seed: int = 0
+) -> Dataset:
+    """Labels along u on nearly isotropic noise: x = ε α u + ω, α ~ N(0, 1), ω ~ N(0, σ²(I − u uᵀ)).
+
+    y = 1 where α > 0 (linear), α² above its median (quadratic), sin(π α) > 0 (sinusoidal): both classes have
+    probability one half, and the rule does not depend on the sample.
+    """
+    _known(labels)
+    U = _orthonormal(u)
+    alpha = torch.randn(_count(n), generator=generator_for(seed, "isotropic", "alpha"), dtype=torch.float64)
+    score = {"linear": alpha, "quadratic": alpha.square() - HALF_OF_SQUARES, "sinusoidal": (math.pi * alpha).sin()}
+    y = (score[labels] > 0).long()
+    X = _assemble(epsilon * alpha[:, None], U, _scale(sigma, "sigma"), n, seed, "isotropic")
+    note = f"{labels} labels, epsilon {epsilon:g} along the direction, sigma {sigma:g} elsewhere"
+    return Dataset(X.reshape(n, *u.shape), y, "isotropic", ("0", "1"), note)
+
+
+def planted(
+    X: Tensor,  # (samples, *input_shape)
+    u: Tensor,
+    *,
+    labels: Labels = "linear",
+    label_noise: float = 0.2,
+    reference: Tensor | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """Given images with labels planted along u: y = 1 where the score is above its median.
+
+    The score is x·u (linear), (x·u)² (quadratic) or sin(x̄·u) (sinusoidal), x̄ being x with each channel scaled to
+    variance 1. Label noise is Gaussian noise on the input used for labelling only, with label_noise times the
+    channel's variance; since only its component along u counts, that component is drawn.
+
+    Variances and median are those of `reference`, which is X itself by default: give the training images when
+    labelling test images, with the same seed, and both follow one rule.
+    """
+    _known(labels)
+    flat_u = _orthonormal(u)[0]
+    if X.shape[1:] != u.shape:
+        raise NetgrainError(f"images of shape {tuple(X.shape[1:])} and a direction of shape {tuple(u.shape)} differ.")
+    if reference is not None and reference.shape[1:] != X.shape[1:]:
+        raise NetgrainError(
+            f"images have shape {tuple(X.shape[1:])}, the reference {tuple(reference.shape[1:])}; expected the same."
+        )
+    base = X if reference is None else reference
+    std = channel_moments(base)[1]
+    if labels == "sinusoidal":
+        weight = torch.where(std == 0, torch.ones_like(std), std).reciprocal()
+        std = (std > 0).double()
+    else:
+        weight = torch.ones_like(std)
+    by_channel = channels(flat_u.reshape(1, *u.shape))[0]  # (channels, entries)
+    v = (by_channel * weight[:, None]).flatten()  # x̄·u = x·v
+    variance = _scale(label_noise, "label_noise") * float((std.square() * by_channel.square().sum(1)).sum())
+
+    def score(images: Tensor, use: str) -> Tensor:
+        along = torch.cat([part.flatten(1).double() @ v for part in images.split(AT_ONCE)])
+        noise = torch.randn(len(images), generator=generator_for(seed, "planted", use), dtype=torch.float64)
+        along += math.sqrt(variance) * noise
+        return {"linear": along, "quadratic": along.square(), "sinusoidal": along.sin()}[labels]
+
+    rule = score(base, "reference")
+    y = ((rule if reference is None else score(X, "others")) > rule.median()).long()
+    note = f"images as given, {labels} labels planted along a direction, label noise {label_noise:g}"
+    return Dataset(X, y, "planted", ("0", "1"), note)
+
+
+def linear_and_circle(
+    u1: Tensor,
+    u2: Tensor,
+    u3: Tensor,
+    n: int,
+    *,
+    epsilon: float = 1.0,
+    radii: tuple[float, float] = (1.5, 0.25),
+    noise: float = 1.0,
+    seed: int = 0,
+) -> Dataset:
+    """Two features that both tell the class: a step along u1 and a radius in the plane of u2 and u3.
+
+    x = ε s u1 + r_y (cos φ · u2 + sin φ · u3) + noise · ω with s = 2y − 1, r_y = radii[y], ω standard normal in the
+    complement of all three directions. `without(data, u1)` leaves the circle, `without(data, u2, u3)` the step.
+    """
+    U = _orthonormal(u1, u2, u3)
+    y = _balanced(n, seed, "linear and circle")
+    step = epsilon * (2.0 * y.double() - 1)
+    inside = torch.cat([step[:, None], _circle(y, radii, 0.0, seed, "linear and circle")], 1)
+    X = _assemble(inside, U, _scale(noise, "noise"), n, seed, "linear and circle")
+    note = f"step {epsilon:g}, circles of radius {radii[0]:g} and {radii[1]:g}, noise {noise:g}"
+    return Dataset(X.reshape(n, *u1.shape), y, "linear and circle", ("0", "1"), note)
+
+
+def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, classes: int = 2) -> Dataset:
+    """Gaussian samples shaped like a geometry, x ~ N(0, G/‖G‖₂) or N(0, flip(G)/‖flip(G)‖₂), with random labels.
+
+    Each label is drawn on its own, all classes alike.
+    """
+    _count(n)
+    if getattr(G, "full_trace", None) is not None:
+        raise NetgrainError(
+            f"only the leading directions of this geometry (d = {G.d}) were kept, so samples with its covariance "
+            "cannot be drawn; use a smaller input."
+        )
+    H = G.flip() if flipped else G
+    values = H.eigenvalues.double()
+    if len(values) == 0 or float(values[0]) <= 0:
+        raise NetgrainError("the geometry is zero; expected one with a positive eigenvalue.")
+    rank = int((values > 0).sum())
+    root = (values[:rank] / values[0]).sqrt()[:, None] * H.directions(rank).reshape(rank, G.d).double()
+    generator = generator_for(seed, "gaussian", "x")
+    X = torch.empty(n, G.d)
+    for part in X.split(AT_ONCE):
+        part.copy_(torch.randn(len(part), rank, generator=generator, dtype=torch.float64) @ root)
+    y = torch.randint(classes, (n,), generator=generator_for(seed, "gaussian", "labels"))
+    note = f"covariance of the {'flipped ' if flipped else ''}geometry, largest eigenvalue 1; random labels"
+    name = "gaussian like flip(G)" if flipped else "gaussian like G"
+    return Dataset(X.reshape(n, *G.input_shape), y, name, tuple(map(str, range(classes))), note)
+
+
+def without(dataset: Dataset, *directions: Tensor) -> Dataset:
+    """The data set with these directions projected out: x − Σ (x·u) u."""
+    U = _orthonormal(*directions)
+    if tuple(directions[0].shape) != dataset.shape:
+        raise NetgrainError(
+            f"samples of shape {dataset.shape} and directions of shape {tuple(directions[0].shape)} differ."
+        )
+    X = torch.empty(len(dataset), U.shape[1])
+    for source, target in zip(dataset.X.flatten(1).split(AT_ONCE), X.split(AT_ONCE), strict=True):
+        target.copy_(source.double() - (source.double() @ U.T) @ U)
+    note = f"{dataset.note}; {len(U)} direction{'s' * (len(U) != 1)} projected out"
+    return replace(dataset, X=X.reshape(dataset.X.shape), note=note)
+
+
+# --- inside ---------------------------------------------------------------------------------------------------
+
+
+def _orthonormal(*directions: Tensor) -> Tensor:
+    """The directions as rows (k, d) in float64, made orthonormal to the last digit; far from it they are refused."""
+    if not directions:
+        raise NetgrainError("expected at least one direction, found none.")
+    shapes = {tuple(u.shape) for u in directions}
+    if len(shapes) != 1:
+        raise NetgrainError(f"expected directions of one shape, found {sorted(shapes)}.")
+    U = torch.stack([u.detach().double().cpu().flatten() for u in directions])
+    if U.shape[0] > U.shape[1]:
+        raise NetgrainError(f"{U.shape[0]} directions do not fit into {U.shape[1]} dimensions.")
+    gram = U @ U.T
+    off = float((gram - torch.eye(len(U), dtype=torch.float64)).abs().max())
+    if not off <= ORTHONORMAL:  # NaN is refused too
+        raise NetgrainError(
+            f"the directions are not orthonormal: their inner products differ from the identity by {off:.2g}; "
+            "pass unit vectors at right angles, such as rows of G.directions(k)."
+        )
+    # the symmetric square root, so that no direction is preferred in mending rounding errors
+    values, vectors = torch.linalg.eigh(gram)
+    mended: Tensor = vectors @ torch.diag(values.rsqrt()) @ vectors.T @ U
+    return mended
+
+
+def _assemble(inside: Tensor, U: Tensor, sigma: float, n: int, seed: int, use: str) -> Tensor:
+    """Coordinates `inside` (n, k) along the rows of U, plus noise in their complement: float32 (n, d)."""
+    generator = generator_for(seed, use, "noise")
+    X = torch.empty(n, U.shape[1])
+    for coordinates, target in zip(inside.split(AT_ONCE), X.split(AT_ONCE), strict=True):
+        noise = torch.randn(len(target), U.shape[1], generator=generator, dtype=torch.float64)
+        target.copy_(sigma * (noise - (noise @ U.T) @ U) + coordinates @ U)
+    return X
+
+
+def _circle(y: Tensor, radii: tuple[float, float], jitter: float, seed: int, use: str) -> Tensor:
+    generator = generator_for(seed, use, "circle")
+    angle = 2 * math.pi * torch.rand(len(y), generator=generator, dtype=torch.float64)
+    r = torch.tensor([_scale(radius, "radius") for radius in radii], dtype=torch.float64)[y]
+    r = r + _scale(jitter, "jitter") * torch.randn(len(y), generator=generator, dtype=torch.float64)
+    return torch.stack([r * angle.cos(), r * angle.sin()], 1)
+
+
+def _balanced(n: int, seed: int, use: str) -> Tensor:
+    y = (torch.arange(_count(n)) < n // 2).long()
+    return y[torch.randperm(n, generator=generator_for(seed, use, "labels"))]
+
+
+def _count(n: int) -> int:
+    if n < 1:
+        raise NetgrainError(f"{n} samples were asked for; expected at least one.")
+    return n
+
+
+def _scale(value: float, name: str) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise NetgrainError(f"{name} {value} was given; expected a finite number that is not negative.")
+    return value
+
+
+def _known(labels: str) -> None:
+    if labels not in KINDS:
+        raise NetgrainError(f"labels '{labels}' are not known; expected one of {', '.join(KINDS)}.")

@@ -1,0 +1,189 @@
+"""The run folder: everything an experiment was asked, where it ran, and one file per finished unit.
+
+    run.json          experiment, scale, configuration, versions, hardware
+    units/ID.safetensors   numbers and arrays of one finished unit, written whole
+    claims.json, figure.png   made from the units, and made again from them at any time
+
+A run that was killed goes on where it stopped: only units without a file are computed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import torch
+
+from netgrain.engine import Engine, Local, Outcome, Unit, Work
+from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.files import write_whole
+from netgrain.packed import read_packed, write_packed
+from netgrain.progress import Bar
+from netgrain.provenance import versions
+
+LAYOUT = 1
+
+
+def hardware() -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"machine": platform.machine(), "system": platform.system(), "cores": cores, "gpu": gpu}
+
+
+class RunFolder:
+    """A folder that belongs to one run, locked while a process writes to it."""
+
+    def __init__(self, path: Path, about: dict[str, Any], lock: TextIO | None) -> None:
+        self.path, self.about, self._lock = path, about, lock
+
+    @property
+    def writable(self) -> bool:
+        return self._lock is not None
+
+    @classmethod
+    def create(
+        cls, path: str | Path, *, experiment: str, scale: str, config: Mapping[str, Any], resume: bool
+    ) -> RunFolder:
+        """A new run, or with resume=True the unfinished one that is there."""
+        path = Path(path)
+        file = path / "run.json"
+        asked = {"experiment": experiment, "scale": scale, "config": json.loads(json.dumps(config)), "layout": LAYOUT}
+        if path.exists() and not path.is_dir():
+            raise NetgrainError(f"{path} is a file; expected a folder for the run.")
+        if path.exists() and not file.exists() and any(p.name != ".lock" for p in path.iterdir()):
+            raise NetgrainError(f"{path} is not empty and not a run; choose a new or an empty folder.")
+        lock = _locked(path)
+        try:
+            about = _continued(path, asked, resume) if file.exists() else None
+            if about is None:
+                about = {**asked, "versions": versions(), "hardware": hardware()}
+                write_whole(file, _pretty(about))
+        except BaseException:
+            lock.close()
+            raise
+        return cls(path, about, lock)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A run to look at; nothing in it is changed."""
+        file = Path(path) / "run.json"
+        if not file.is_file():
+            raise NetgrainError(f"{path} is not a run; expected a folder written by netgrain run.")
+        return cls(Path(path), _read_about(file), None)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def unit_file(self, unit: Unit) -> Path:
+        return self.path / "units" / f"{unit.id}.safetensors"
+
+    def stored(self, unit: Unit) -> Outcome | None:
+        """The outcome of a finished unit; None when it is missing or damaged (then said, and computed again)."""
+        file = self.unit_file(unit)
+        if not file.exists():
+            return None
+        try:
+            header, arrays = read_packed(file, "unit")
+        except NetgrainError as e:
+            warnings.warn(f"{e} The unit counts as missing.", GrainWarning, stacklevel=2)
+            return None
+        if Unit(header["config"]).id != unit.id:
+            warnings.warn(f"{file} holds another unit; it counts as missing.", GrainWarning, stacklevel=2)
+            return None
+        return Outcome(header["numbers"], arrays)
+
+    def store(self, unit: Unit, outcome: Outcome) -> None:
+        header = {"config": dict(unit.config), "numbers": outcome.numbers}
+        write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
+
+    def write_json(self, name: str, content: Any) -> Path:
+        return write_whole(self.path / name, _pretty(content))
+
+
+class Runner:
+    """Runs units through an engine into a folder; what is there already is read, not computed."""
+
+    def __init__(self, folder: RunFolder, engine: Engine | None = None, *, progress: bool | None = None) -> None:
+        self.folder, self.engine, self.progress = folder, engine or Local(), progress
+        self.computed = 0
+
+    def map(self, work: Work, configs: Iterable[Mapping[str, Any]], label: str = "units") -> list[Outcome]:
+        """Outcomes in the order of the configurations."""
+        units = [Unit(dict(c)) for c in configs]
+        found = {u.id: o for u in units if (o := self.folder.stored(u)) is not None}
+        missing = list({u.id: u for u in units if u.id not in found}.values())
+        if missing and not self.folder.writable:
+            raise NetgrainError(
+                f"{self.folder.path} lacks {len(missing)} of {len(units)} {label}; finish the run with --resume first."
+            )
+        with Bar(label, len(units), self.progress) as bar:
+            bar.advance(len(units) - len(missing))
+            for unit, outcome in self.engine.run(work, missing):
+                self.folder.store(unit, outcome)
+                found[unit.id] = outcome
+                self.computed += 1
+                bar.advance()
+        return [found[u.id] for u in units]
+
+    def has(self, configs: Iterable[Mapping[str, Any]]) -> bool:
+        """All of these are finished."""
+        return all(self.folder.unit_file(Unit(dict(c))).exists() for c in configs)
+
+
+def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """What the folder was made for, when it may be continued."""
+    found = _read_about(path / "run.json")
+    if not resume:
+        raise NetgrainError(
+            f"{path} already holds a run of {found.get('experiment')}; "
+            "continue it with --resume or choose another folder."
+        )
+    for key, value in asked.items():
+        if found.get(key) != value:
+            raise NetgrainError(
+                f"{path} belongs to another run: its {key} is {_short(found.get(key))}, "
+                f"asked for was {_short(value)}; choose another folder."
+            )
+    return found
+
+
+def _read_about(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text()))
+    except (ValueError, OSError, TypeError) as e:
+        raise NetgrainError(f"{file} cannot be read ({e}); the folder is damaged, choose another.") from e
+
+
+def _locked(path: Path) -> TextIO:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("a")
+    except OSError as e:
+        raise NetgrainError(f"cannot write to {path}: {e.strerror}; choose another folder.") from e
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        lock.close()
+        raise NetgrainError(f"another process is working in {path}; wait for it or choose another folder.") from e
+    return lock
+
+
+def _pretty(content: Any) -> bytes:
+    return (json.dumps(content, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,259 @@
+"""Which samples and which directions of a data set a family can use: scores, pruning, elimination of features."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.forms import DENSE_LIMIT
+from netgrain.geometry import Geometry
+
+ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
+
+
+def score(G: Geometry, X: Tensor) -> Tensor:
+    """Score(x) = xᵀGx / ‖x‖² of every sample, shape (samples,): how much of x lies where the family can learn.
+
+    >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
+    >>> score(G, torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])).tolist()
+    [3.0, 1.0, 2.0]
+    """
+    return G.score(X)
+
+
+def prune(
+    G: Geometry,
+    X: Tensor,  # (samples, *input_shape)
+    y: Tensor | None = None,  # (samples,) labels
+    *,
+    keep: float = 0.7,
+    per_class: bool = True,
+    lowest: bool = True,
+) -> Tensor:
+    """Indices into X, ascending, of the samples that stay when the lowest-scored share is dropped.
+
+    round(keep · n) of n samples stay, at least one; with labels (and per_class) that many of each class. Of equal
+    scores the earlier sample stays. lowest=False drops the highest-scored instead.
+
+    >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
+    >>> X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [5.0, 1.0]])
+    >>> prune(G, X, keep=0.5).tolist()
+    [1, 3]
+    >>> prune(G, X, torch.tensor([0, 1, 0, 1]), keep=0.5).tolist()
+    [1, 2]
+    """
+    if not 0 < keep <= 1:
+        raise NetgrainError(
+            f"expected keep as a share above 0 and at most 1, found {keep}; 0.7 drops 30 % of the samples."
+        )
+    X = torch.as_tensor(X)
+    scores = score(G, X)
+    if bool(scores.isnan().any()):
+        where = int(scores.isnan().nonzero()[0])
+        raise NetgrainError(
+            f"sample {where} has no score (it is zero or not finite), expected xᵀGx / ‖x‖² to exist; drop it first."
+        )
+    if y is None or not per_class:
+        return _best(scores, torch.arange(len(scores)), keep, lowest).sort().values
+    y = torch.as_tensor(y).cpu()
+    if y.shape != (len(X),):
+        raise NetgrainError(
+            f"expected one label per sample, shape ({len(X)},), found {tuple(y.shape)}; pass the labels of X."
+        )
+    kept = [_best(scores, (y == label).nonzero()[:, 0], keep, lowest) for label in y.unique()]
+    return torch.cat(kept).sort().values
+
+
+def _best(scores: Tensor, group: Tensor, keep: float, lowest: bool) -> Tensor:
+    """The indices of a group (ascending) that stay."""
+    ranked = scores[group].argsort(descending=lowest, stable=True)
+    return group[ranked[: max(1, round(keep * len(group)))]]
+
+
+def feature_basis(G: Geometry, S: Geometry, *, epsilon: float = 1e-6) -> Tensor:
+    """An orthonormal basis of the input space, from what the data have and the family cannot use to the opposite.
+
+    S v = λ (G + ε·tr(G)/d·I) v with λ descending, then Gram–Schmidt in that order; shape (d, *input_shape), float64.
+    Large λ means much variance along directions to which the family is nearly blind. Where G is singular ε decides,
+    so report how a result changes with it. Inside a run of equal λ (the null space of S, for one) single
+    vectors mean nothing. Every vector's largest coordinate is positive.
+
+    >>> G = Geometry.from_matrix(torch.diag(torch.tensor([1.0, 4.0, 1.0])))
+    >>> S = Geometry.from_matrix(torch.diag(torch.tensor([2.0, 4.0, 3.0])))  # λ = 2, 1, 3
+    >>> feature_basis(G, S).abs().round(decimals=6).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    _check_pair(G, S)
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise NetgrainError(f"expected epsilon as a small positive number such as 1e-6, found {epsilon}.")
+    matrix = G.matrix()
+    ridge = epsilon * float(matrix.trace()) / G.d
+    if ridge <= 0:
+        raise NetgrainError(
+            f"expected a geometry with positive trace, found {float(matrix.trace()):g}: "
+            "it favours no direction, so there is no basis to make; probe where the network reacts to its input."
+        )
+    matrix.diagonal().add_(ridge)
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if int(failed):
+        raise NetgrainError(
+            f"G + ε·tr(G)/d·I is not positive definite with ε = {epsilon:g}, expected G to have no negative "
+            "eigenvalues beyond that; use a larger epsilon or project G onto its positive part."
+        )
+    # with G + … = L Lᵀ and v = L⁻ᵀ u the problem is the ordinary L⁻¹ S L⁻ᵀ u = λ u
+    half = torch.linalg.solve_triangular(factor, S.matrix(), upper=False)
+    whitened = torch.linalg.solve_triangular(factor, half.T, upper=False)
+    _, u = torch.linalg.eigh((whitened + whitened.T) / 2)
+    v = torch.linalg.solve_triangular(factor.T, u.flip(1), upper=True)
+    q, _ = torch.linalg.qr(v / torch.linalg.vector_norm(v, dim=0))
+    return _signed(q.T).reshape(G.d, *G.input_shape)
+
+
+def _signed(rows: Tensor) -> Tensor:
+    """Each row with its largest coordinate positive."""
+    largest = rows.gather(1, rows.abs().argmax(1, keepdim=True))
+    return rows * torch.where(largest < 0, -1.0, 1.0).to(rows.dtype)
+
+
+def eliminate(X: Tensor, basis: Tensor, k: int) -> Tensor:
+    """Q_k x = x − Σ_{i≤k} v_i v_iᵀ x for every sample: the first k directions of an orthonormal basis taken out.
+
+    Shapes: X (samples, *input_shape) or (samples, d), basis (directions, *input_shape); the result is like X.
+
+    >>> eliminate(torch.tensor([[1.0, 2.0, 3.0]]), torch.eye(3), 2).tolist()
+    [[0.0, 0.0, 3.0]]
+    """
+    rows = _rows(basis)
+    if not 0 <= k <= len(rows):
+        raise NetgrainError(f"expected between 0 and {len(rows)} directions (the basis has so many), found {k}.")
+    return _removed(X, rows[:k], torch.ones(k, dtype=torch.float64))
+
+
+def explained_variance(S: Geometry, basis: Tensor, k: int | None = None) -> float:
+    """Σ_{i≤k} v_iᵀ S v_i / tr S: the share of the data's variance along the first k directions (None: all given).
+
+    >>> S = Geometry.from_matrix(torch.diag(torch.tensor([1.0, 2.0, 5.0])))
+    >>> explained_variance(S, torch.eye(3), 2)
+    0.375
+    """
+    rows = _rows(basis)
+    k = len(rows) if k is None else k
+    if not 0 <= k <= len(rows):
+        raise NetgrainError(f"expected between 0 and {len(rows)} directions (the basis has so many), found {k}.")
+    return float(_shares(S, rows[:k]).sum())
+
+
+def random_baseline(S: Geometry, variance: float, *, seed: int) -> tuple[Tensor, int]:
+    """Random orthonormal directions and the smallest number of them that explains a share of the variance.
+
+    The basis (d, *input_shape) is the orthogonal factor of a Gaussian matrix with the signs of its triangular
+    factor's diagonal, hence uniformly distributed; k is the smallest number with Σ_{i≤k} v_iᵀ S v_i ≥ variance · tr S.
+
+    >>> S = Geometry.from_matrix(torch.eye(8))
+    >>> basis, k = random_baseline(S, 0.5, seed=0)  # every direction explains one eighth
+    >>> tuple(basis.shape), k
+    ((8, 8), 4)
+    """
+    _check_share(variance)
+    generator = torch.Generator().manual_seed(stream(seed, "random baseline"))
+    q, r = torch.linalg.qr(torch.randn(S.d, S.d, generator=generator, dtype=torch.float64))
+    rows = (q * torch.where(r.diagonal() < 0, -1.0, 1.0).to(q.dtype)).T.contiguous()
+    return rows.reshape(S.d, *S.input_shape), _needed(_shares(S, rows), variance)
+
+
+def eliminate_variance(X: Tensor, basis: Tensor, S: Geometry, variance: float) -> Tensor:
+    """Take out directions in order until exactly a share of the variance is gone, the last of them in part.
+
+    Q = I − Σ_{i<k} v_i v_iᵀ − c v_k v_kᵀ, k the smallest number whose explained variance reaches the share. The
+    variance removed is tr S − tr QSQ = Σ_{i<k} v_iᵀSv_i + (1 − (1−c)²) v_kᵀSv_k, and c ∈ (0, 1] makes it
+    variance · tr S. With S = data_covariance(X), Σ‖Qx‖² = (1 − variance) Σ‖x‖². Two bases are then compared at equal
+    variance, which whole directions cannot do.
+
+    >>> X = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> S = Geometry.from_matrix(4 * torch.eye(2))
+    >>> eliminate_variance(X, torch.eye(2), S, 0.875).tolist()  # 1 − (1−c)² = 3/4, c = 1/2
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    _check_share(variance)
+    rows = _rows(basis)
+    shares = _shares(S, rows)
+    k = _needed(shares, variance)
+    weights = torch.ones(k, dtype=torch.float64)
+    part = (variance - float(shares[: k - 1].sum())) / float(shares[k - 1])
+    weights[-1] = 1 - math.sqrt(1 - min(max(part, 0.0), 1.0))
+    return _removed(X, rows[:k], weights)
+
+
+# --- inside -------------------------------------------------------------------------------------------------------
+
+
+def _check_pair(G: Geometry, S: Geometry) -> None:
+    if G.d != S.d:
+        raise NetgrainError(f"G is {G.d}-dimensional, S is {S.d}-dimensional; use the same input shape for both.")
+
+
+def _check_share(variance: float) -> None:
+    if not 0 < variance <= 1:
+        raise NetgrainError(f"expected variance as a share above 0 and at most 1, found {variance}.")
+
+
+def _rows(basis: Tensor) -> Tensor:
+    """The basis as (directions, d), float64; refused unless orthonormal (looked at on a few rows of a large one)."""
+    rows = torch.as_tensor(basis).detach().cpu().double()
+    if rows.dim() < 2:
+        raise NetgrainError(
+            f"expected a basis of shape (directions, *input_shape), found {tuple(rows.shape)}; for one use v[None]."
+        )
+    rows = rows.flatten(1)
+    some = rows[:: max(1, len(rows) // 64)]
+    if not torch.allclose(some @ some.T, torch.eye(len(some), dtype=torch.float64), atol=1e-5):
+        raise NetgrainError(
+            "expected orthonormal directions, found some that are not of unit length or not at right angles; "
+            "orthonormalise them first, for example torch.linalg.qr(V.T).Q.T."
+        )
+    return rows
+
+
+def _shares(S: Geometry, rows: Tensor) -> Tensor:
+    """v_iᵀ S v_i / tr S of every row, shape (directions,)."""
+    if rows.shape[1] != S.d:
+        raise NetgrainError(f"the directions have {rows.shape[1]} coordinates, S has {S.d}; use the same input shape.")
+    total = S.trace.value
+    if not total > 0:
+        raise NetgrainError(f"expected data with positive variance, found tr S = {total:g}; pass samples that differ.")
+    # many directions: the dense matrix, kept by the form, costs less than passing through all samples
+    dense = len(rows) > S.d // 8 and S.d <= DENSE_LIMIT
+    product = rows @ S.form.dense() if dense else S.form.matvec(rows)
+    return (rows * product).sum(1) / total
+
+
+def _needed(shares: Tensor, variance: float) -> int:
+    """The smallest k with Σ_{i≤k} shares_i ≥ variance."""
+    enough = (shares.cumsum(0) >= variance * (1 - ROUNDING)).nonzero()
+    if not len(enough):
+        raise NetgrainError(
+            f"the {len(shares)} directions explain {float(shares.sum()):.6g} of the variance, {variance:g} was asked "
+            "for; pass more directions or ask for less."
+        )
+    return int(enough[0]) + 1
+
+
+def _removed(X: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+    """x − Σ weights_i v_i v_iᵀ x, computed in float64, given back like X."""
+    X = torch.as_tensor(X)
+    if not X.is_floating_point() or X.dim() < 2 or X[:1].numel() != rows.shape[1] * len(X[:1]):
+        raise NetgrainError(
+            f"expected floating-point samples with {rows.shape[1]} coordinates each, found {X.dtype} "
+            f"{tuple(X.shape)}; use the data the basis was made for."
+        )
+    weighted = rows * weights[:, None]
+    pieces = []
+    # in slices: a float64 copy of a whole data set may not fit
+    for piece in X.detach().flatten(1).split(4096):
+        flat = piece.cpu().double()
+        pieces.append((flat - (flat @ rows.T) @ weighted).to(X.dtype))
+    return torch.cat(pieces).reshape(X.shape).to(X.device) if pieces else X.clone()

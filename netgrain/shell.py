@@ -1,0 +1,127 @@
+"""What every command shares: reading what the user wrote, saying what went wrong, printing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+
+from netgrain.errors import GrainWarning, NetgrainError
+
+if TYPE_CHECKING:
+    from netgrain.ensemble import Make
+
+MOST_INPUTS = 10**8  # one input of more numbers than this does not fit a computer together with its gradients
+BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
+
+
+def parse_input(text: str) -> tuple[int, ...]:
+    """1x32x32 → (1, 32, 32).
+
+    >>> parse_input("1x32x32"), parse_input("20")
+    ((1, 32, 32), (20,))
+    """
+    if not re.fullmatch(r"[1-9]\d*([x×][1-9]\d*)*", text.strip().casefold()):
+        raise NetgrainError(f"--input expects positive sizes joined by x, as in 1x32x32 or 20; found '{text}'.")
+    sizes = tuple(int(size) for size in re.split("[x×]", text.strip().casefold()))
+    if math.prod(sizes) > MOST_INPUTS:
+        raise NetgrainError(f"--input {text} has {math.prod(sizes):.2g} values; expected at most {MOST_INPUTS:.0e}.")
+    return sizes
+
+
+def family(spec: str, sizes: tuple[int, ...]) -> Make:
+    """The model with the sizes of the input filled in, built once so that what is wrong with it is said first."""
+    from netgrain.models.loading import BUILTIN_NAMES, load_model
+
+    square = len(sizes) == 3 and sizes[1] == sizes[2]
+    if not square and spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES:
+        raise NetgrainError(
+            f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
+            "For other inputs give a model of your own, as path/file.py:name."
+        )
+    defaults: dict[str, object] = {}
+    if len(sizes) == 3:
+        defaults["channels"] = sizes[0]
+    if square:
+        defaults["image_size"] = sizes[1]
+    family = load_model(spec, **defaults)
+    try:
+        family()
+    except NetgrainError:
+        raise
+    except (Exception, SystemExit) as e:  # the user's own code may raise anything
+        raise NetgrainError(
+            f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
+        ) from e
+    return family
+
+
+@contextmanager
+def plain_words(interrupted: str = "nothing was written") -> Iterator[None]:
+    """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GrainWarning)
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, GrainWarning):
+                typer.echo(f"warning: {_one_line(str(message))}", err=True)
+            else:
+                others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        try:
+            yield
+        except NetgrainError as e:
+            typer.echo(f"error: {_one_line(str(e))}", err=True)
+            raise typer.Exit(BAD_INPUT) from e
+        except KeyboardInterrupt as e:
+            typer.echo(f"interrupted; {interrupted}", err=True)
+            raise typer.Exit(INTERRUPTED) from e
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed."""
+    if out.exists() and not out.is_dir():
+        raise NetgrainError(f"--out expects a folder, {out} is a file; choose another name.")
+    there = next((p for p in (out.absolute(), *out.absolute().parents) if p.exists()), Path("/"))
+    if not there.is_dir():
+        raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
+
+
+def as_text(report: Any) -> str:
+    return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    Console(highlight=False).print(table)

@@ -1,0 +1,237 @@
+"""The training of one member: its batches, its optimiser, its loss, and when it ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from netgrain.ensemble import Make, forward, member, model_dtype
+from netgrain.errors import NetgrainError
+from netgrain.training.checks import check_labels, checked_data, evaluating
+from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
+
+BETAS = (0.9, 0.999)  # of Adam
+
+
+@dataclass
+class Run:
+    """The training of one member, and all that changes in it."""
+
+    model: nn.Module
+    trainable: list[Tensor]
+    data: tuple[Tensor, Tensor]
+    settings: Settings
+    seed: int
+    i: int
+    step: int = 0
+    met: bool = False
+    diverged: bool = False
+    seconds: float = 0.0
+    snapshots: dict[int, State] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.optimizer = Optimizer(self.settings, self.trainable)
+        self.batches = Batches(len(self.data[0]), self.settings.batch, self.seed, self.i)
+        self.losses = torch.zeros(self.settings.steps, dtype=torch.float64, device=self.data[0].device)
+
+    def go(self, save: Callable[[], None] | None, every: int) -> None:
+        """Train to the end; `save` is called every so many steps and after the last one."""
+        settings, (X, y) = self.settings, self.data
+        loss_of = loss_function(settings.loss)
+        look_often = X.device.type == "cpu" or settings.stop_at_loss is not None
+        watch = Watch(settings, self.batches.per_epoch)
+        before, started = self.seconds, time.perf_counter()
+        self.model.train()
+        if self.step == 0:
+            self._snap()
+        while self.step < settings.steps and not (self.met or self.diverged):
+            rows = self.batches.rows(self.step)
+            if rows is None:
+                x, t = X, y
+            else:
+                rows = rows.to(X.device)
+                x, t = X.index_select(0, rows), y.index_select(0, rows)
+            loss = loss_of(forward(self.model, x), t)
+            gradients = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+            self.optimizer.update(gradients, self.step, _clip_factor(gradients, settings.clip))
+            self.losses[self.step] = loss.detach()
+            self.step += 1
+            last = self.step == settings.steps
+            regular = last or self.step % settings.log_every == 0
+            if look_often or regular:
+                self._look(watch, regular)
+            self._snap()
+            if save is not None and (self.step % every == 0 or last or self.met or self.diverged):
+                self.seconds = before + time.perf_counter() - started
+                save()
+        self.seconds = before + time.perf_counter() - started
+
+    def _look(self, watch: Watch, weights_too: bool) -> None:
+        bad = watch.first_bad(self.losses, self.step)
+        if bad is not None:
+            self.diverged, self.step = True, bad + 1
+        elif weights_too and not all_finite(self.trainable):
+            self.diverged = True
+        else:
+            self.met = watch.met(self.losses, self.step)
+
+    def _snap(self) -> None:
+        if self.step in self.settings.snapshots:
+            self.snapshots[self.step] = copied(tensors_of(self.model))
+
+
+class Batches:
+    """Rows of the data for every step; None for the whole data set."""
+
+    def __init__(self, samples: int, batch: int | None, seed: int, i: int) -> None:
+        self.samples, self.seed, self.i = samples, seed, i
+        self.batch = samples if batch is None else min(batch, samples)
+        self.per_epoch = samples // self.batch
+        self.epoch = -1
+        self.order = torch.empty(0, dtype=torch.int64)
+
+    def rows(self, step: int) -> Tensor | None:
+        if self.batch == self.samples:
+            return None
+        epoch, place = divmod(step, self.per_epoch)
+        if epoch != self.epoch:
+            self.epoch, self.order = epoch, minibatch_order(self.samples, seed=self.seed, i=self.i, epoch=epoch)
+        return self.order[place * self.batch : (place + 1) * self.batch]
+
+
+class Watch:
+    """Looks at the losses of one member: has one gone astray, has the asked loss been met?"""
+
+    def __init__(self, settings: Settings, per_epoch: int) -> None:
+        self.target, self.window = settings.stop_at_loss, per_epoch
+        self.seen = 0
+
+    def first_bad(self, losses: Tensor, step: int) -> int | None:
+        """The first step since the last look whose loss is not finite."""
+        new, self.seen = losses[self.seen : step].tolist(), step
+        return next((step - len(new) + j for j, loss in enumerate(new) if not math.isfinite(loss)), None)
+
+    def met(self, losses: Tensor, step: int) -> bool:
+        if self.target is None or step < self.window:
+            return False
+        return float(losses[step - self.window : step].mean()) <= self.target
+
+
+def fresh(make: Make, seed: int, i: int, device: torch.device) -> tuple[nn.Module, list[Tensor]]:
+    """Member i and those of its parameters that the family itself leaves trainable."""
+    frozen: set[str] = set()
+
+    def made() -> nn.Module:
+        model = make()
+        if isinstance(model, nn.Module):
+            frozen.update(name for name, p in model.named_parameters() if not p.requires_grad)
+        return model
+
+    model = member(made, seed, i, device)
+    trainable = [p.requires_grad_(True) for name, p in model.named_parameters() if name not in frozen]
+    if not trainable:
+        raise NetgrainError(
+            f"every parameter of {type(model).__name__} is frozen, expected some to train; "
+            "set requires_grad=True on those that should move."
+        )
+    return model.train(), list(trainable)
+
+
+class Optimizer:
+    """SGD with momentum and Adam as in torch.optim, with their state in plain sight.
+
+    Constructing one of torch's own imports its compiler, seconds that every worker process would pay again.
+    """
+
+    def __init__(self, settings: Settings, tensors: list[Tensor]) -> None:
+        self.settings, self.tensors = settings, tensors
+        adam = settings.optimizer == "adam"
+        self.first = [torch.zeros_like(t) for t in tensors] if adam or settings.momentum > 0 else []
+        self.second = [torch.zeros_like(t) for t in tensors] if adam else []
+
+    @torch.no_grad()
+    def update(self, gradients: Sequence[Tensor | None], step: int, factors: Sequence[Tensor | None]) -> None:
+        """Update number `step`, counted from 0; a tensor without a gradient stays."""
+        settings, lr = self.settings, self.settings.learning_rate(step)
+        for j, (tensor, gradient, factor) in enumerate(zip(self.tensors, gradients, factors, strict=True)):
+            if gradient is None:
+                continue
+            g = gradient if factor is None else gradient * factor
+            if settings.weight_decay:
+                g = g.add(tensor, alpha=settings.weight_decay)
+            if settings.optimizer == "adam":
+                mean = self.first[j].lerp_(g, 1 - BETAS[0])
+                square = self.second[j].mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
+                root = square.sqrt().div_(math.sqrt(1 - BETAS[1] ** (step + 1))).add_(1e-8)
+                tensor.addcdiv_(mean, root, value=-lr / (1 - BETAS[0] ** (step + 1)))
+            else:
+                if settings.momentum:
+                    g = self.first[j].mul_(settings.momentum).add_(g)
+                tensor.add_(g, alpha=-lr)
+
+    def state(self) -> State:
+        named = {f"first/{j}": t for j, t in enumerate(self.first)}
+        return {**named, **{f"second/{j}": t for j, t in enumerate(self.second)}}
+
+
+def _clip_factor(gradients: Sequence[Tensor | None], clip: float | None) -> Sequence[Tensor | None]:
+    """What the gradient is multiplied with so that its norm is at most `clip`, for every tensor the same."""
+    if clip is None:
+        return [None] * len(gradients)
+    norms = [torch.linalg.vector_norm(g) for g in gradients if g is not None]
+    return [shrink(torch.linalg.vector_norm(torch.stack(norms)), clip)] * len(gradients)
+
+
+def shrink(norm: Tensor, clip: float) -> Tensor:
+    return torch.clamp(clip / (norm + 1e-6), max=1.0)
+
+
+def loss_function(kind: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def sse(outputs: Tensor, targets: Tensor) -> Tensor:
+        if not targets.is_floating_point():
+            targets = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
+        return (outputs - targets).square().sum() / 2
+
+    return F.cross_entropy if kind == "cross-entropy" else sse
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    # a sum is finite iff all entries are, up to overflow, which is looked at again
+    if all(math.isfinite(float(t.detach().sum())) for t in tensors):
+        return True
+    return all(bool(torch.isfinite(t.detach()).all()) for t in tensors)
+
+
+def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = None, batch: int = 512) -> float:
+    """The share of samples whose largest output is their label, in eval mode; the model is left as found.
+
+    state: weights to use instead of the model's own, such as `Trained.state`.
+
+    >>> net = nn.Linear(2, 2)
+    >>> accuracy(net, torch.eye(2), torch.tensor([0, 0]), state={"weight": torch.eye(2), "bias": torch.zeros(2)})
+    0.5
+    """
+    place = next((p.device for p in model.parameters()), torch.device("cpu"))
+    call = model if state is None else partial(_call, model, {n: t.to(place) for n, t in state.items()})
+    X, y = checked_data(X, y)
+    right = 0
+    with evaluating(model), torch.no_grad():
+        for start in range(0, len(X), batch):
+            outputs = forward(call, X[start : start + batch].to(place, model_dtype(model)))
+            if start == 0:
+                check_labels(y, outputs.shape[1])
+            right += int((outputs.argmax(1) == y[start : start + batch].to(place)).sum())
+    return right / len(X)
+
+
+def _call(model: nn.Module, state: State, x: Tensor) -> Any:
+    return functional_call(model, state, (x,))

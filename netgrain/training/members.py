@@ -1,0 +1,156 @@
+"""Training members of a family: each on its own, in processes, or together."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from netgrain.ensemble import Make, best_device, member, seeded, stream
+from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.progress import Bar
+from netgrain.threads import one_thread
+from netgrain.training.checkpoint import Checkpoint, flat, under
+from netgrain.training.checks import checked, member_numbers
+from netgrain.training.loop import Run, accuracy, fresh
+from netgrain.training.settings import Settings, Trained, copied, tensors_of
+from netgrain.training.together import train_together, why_not_vmapped
+from netgrain.workers import Workers, most_workers
+
+CHECKPOINT_EVERY = 100
+MEMBERS_TOGETHER = 32  # members of one vmapped step
+
+
+def train(
+    make: Make,
+    X: Tensor,  # (samples, *input_shape)
+    y: Tensor,  # (samples,) labels, or floating-point targets for "sse"
+    settings: Settings,
+    *,
+    members: int | Sequence[int],
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | None = None,
+    device: torch.device | str | None = None,
+    vmapped: bool | None = None,
+) -> list[Trained]:
+    """Train members of a family (the first so many, or these), results in the order asked for.
+
+    On a CPU every member is trained on one thread, in as many processes as there are cores (or `workers`); the bits do
+    not depend on that. On a GPU (or with vmapped=True) members take their steps together, which gives the same
+    numbers up to rounding; models that cannot (batch norm, dropout) are trained one after the other, and
+    `Trained.how` says why.
+
+    >>> line = lambda: torch.nn.Linear(1, 1, bias=False)
+    >>> X, y = torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 6.0])
+    >>> settings = Settings(loss="sse", batch=None, lr=0.1, momentum=0.0, steps=100)
+    >>> [round(float(t.state["weight"]), 4) for t in train(line, X, y, settings, members=2, workers=1)]
+    [3.0, 3.0]
+    """
+    numbers = member_numbers(members)
+    place = best_device() if device is None else torch.device(device)
+    first = member(make, seed, numbers[0])
+    if member(make, seed, numbers[0]) is first:
+        raise NetgrainError(
+            "the family returned the same module twice; expected a fresh one on every call, "
+            "or training one member would change the others."
+        )
+    X, y = checked(first, X, y, settings.loss)
+    together = place.type != "cpu" if vmapped is None else vmapped
+    how = "loop"
+    if together:
+        why_not = why_not_vmapped(make, seed, numbers[0], X, y, settings, place)
+        if why_not is None:
+            how = "vmapped"
+        else:
+            how = f"loop: {why_not}"
+            if vmapped:
+                warnings.warn(f"trained one after the other: {why_not}.", GrainWarning, stacklevel=2)
+    with Bar(f"training {type(first).__name__}", len(numbers), progress) as bar:
+        out: list[Trained] = []
+        if how == "vmapped":
+            for start in range(0, len(numbers), MEMBERS_TOGETHER):
+                some = numbers[start : start + MEMBERS_TOGETHER]
+                out += train_together(make, X, y, settings, seed, some, place)
+                bar.advance(len(some))
+            return out
+        task = partial(_packed_member, make, X, y, settings, seed, place, how)
+        available = most_workers() if place.type == "cpu" else 1
+        count = min(available, len(numbers)) if workers is None else workers
+        with Workers(task, count) as pool:
+            for packed in pool.map(numbers):
+                out.append(_unpack(packed))
+                bar.advance()
+        return out
+
+
+@one_thread()
+def train_member(
+    make: Make,
+    X: Tensor,
+    y: Tensor,
+    settings: Settings,
+    *,
+    seed: int,
+    i: int,
+    device: torch.device | str = "cpu",
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+) -> Trained:
+    """Train member i of a family; everything random is a function of (seed, i).
+
+    With a checkpoint path the run is saved there every so many steps, and a run that was killed anywhere goes on from
+    the last save to the same bits. A file of another run (settings, seed, member, data, architecture) is refused.
+    """
+    if checkpoint_every < 1:
+        raise NetgrainError(f"expected checkpoint_every as a number of steps ≥ 1, found {checkpoint_every}.")
+    place = torch.device(device)
+    model, trainable = fresh(make, seed, i, place)
+    X, y = checked(model, X, y, settings.loss)
+    data = (X.to(place), y.to(place))
+    # the model's own randomness (dropout) is seeded, too, and its state is part of a checkpoint
+    with seeded(stream(seed, "training", i)), torch.enable_grad():
+        run = Run(model, trainable, data, settings, seed, i)
+        file = None if checkpoint is None else Checkpoint(Path(checkpoint), run)
+        if file is not None:
+            file.restore()
+        run.go(None if file is None else file.save, checkpoint_every)
+    correct = math.nan if run.diverged or y.is_floating_point() else accuracy(model, *data)
+    return Trained(
+        member=i,
+        state=copied(tensors_of(model)),
+        snapshots=run.snapshots,
+        losses=run.losses[: run.step].cpu(),
+        steps=run.step,
+        reached=None if settings.stop_at_loss is None else run.met,
+        diverged=run.diverged,
+        train_accuracy=correct,
+        seconds=run.seconds,
+    )
+
+
+def _packed_member(
+    make: Make, X: Tensor, y: Tensor, settings: Settings, seed: int, device: torch.device, how: str, i: int
+) -> tuple[bytes, dict[str, Any]]:
+    """Plain bytes: tensors sent as such would each hold a file descriptor and shared memory."""
+    t = train_member(make, X, y, settings, seed=seed, i=i, device=device)
+    tensors = {"losses": t.losses, **flat("state", t.state)}
+    for step, state in t.snapshots.items():
+        tensors.update(flat(f"snapshot {step}", state))
+    plain = {name: getattr(t, name) for name in ("member", "steps", "reached", "diverged", "train_accuracy", "seconds")}
+    return to_bytes(tensors), {**plain, "how": how, "kept": list(t.snapshots), "names": list(t.state)}
+
+
+def _unpack(packed: tuple[bytes, dict[str, Any]]) -> Trained:
+    tensors, facts = from_bytes(packed[0]), dict(packed[1])
+    names = facts.pop("names")
+    snapshots = {step: under(f"snapshot {step}", tensors, names) for step in facts.pop("kept")}
+    return Trained(state=under("state", tensors, names), snapshots=snapshots, losses=tensors["losses"], **facts)

@@ -1,0 +1,184 @@
+"""Every experiment goes through one contract; claims come out as the numbers say."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from netgrain import Estimate, NetgrainError, experiments
+from netgrain.claims import claim, decided, mean, verdict
+from netgrain.cli import app
+from netgrain.engine import Processes
+from netgrain.experiments import conclude_again, fig1, fig9, find, preset, run_experiment
+
+
+@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.timeout(240)
+def test_contract(name: str, tmp_path: Path) -> None:
+    experiment = find(name)
+    assert set(experiment.PRESETS) == set(experiments.SCALES)
+    assert experiments.title(name)
+    finished = run_experiment(name, "smoke", tmp_path / "run", engine=Processes(2))
+    assert finished.computed > 0
+    assert finished.claims
+    assert all(c.verdict in ("holds", "fails", "undecided") for c in finished.claims)
+    stored = json.loads((tmp_path / "run" / "claims.json").read_text())
+    assert [c["name"] for c in stored] == [c.name for c in finished.claims]
+    picture = (tmp_path / "run" / "figure.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    (tmp_path / "run" / "figure.png").unlink()
+    again = conclude_again(tmp_path / "run")
+    assert again.computed == 0
+    assert again.claims == finished.claims
+    assert (tmp_path / "run" / "figure.png").read_bytes() == picture
+
+
+def test_names_are_found_without_being_listed() -> None:
+    files = {p.stem for p in (Path(experiments.__file__).parent).glob("*.py")} - {"__init__"}
+    assert set(experiments.names()) == files
+    with pytest.raises(NetgrainError, match="did you mean 'fig9'"):
+        find("figg9")
+    with pytest.raises(NetgrainError, match="did you mean 'laptop'"):
+        preset("fig9", "labtop")
+
+
+def test_verdicts() -> None:
+    assert verdict(Estimate(5.0, 0.1, 10), 4, None) == "holds"
+    assert verdict(Estimate(5.0, 0.1, 10), 5.1, None) == "undecided"
+    assert verdict(Estimate(5.0, 0.1, 10), 6, None) == "fails"
+    assert verdict(Estimate(5.0, 0.1, 10), None, 4) == "fails"
+    assert verdict(Estimate(5.0, 0.1, 10), 4, 6) == "holds"
+    assert verdict(Estimate(5.0, math.nan, 1), 4, 6) == "undecided"
+    assert mean([1.0, 3.0]).stderr == pytest.approx(1.0)
+    assert math.isnan(mean([1.0]).stderr)
+    assert not decided([claim("a", "b", Estimate(1.0, 1.0, 5), low=0)])
+
+
+def test_fig9_numbers_on_matrices_known_by_hand() -> None:
+    size = 16
+    d = size * size
+    assert math.isnan(fig9._banded(torch.eye(d, dtype=torch.float64), size))
+    rows, columns = torch.arange(d) // size, torch.arange(d) % size
+    near = ((rows[:, None] - rows).abs() <= 2) & ((columns[:, None] - columns).abs() <= 2)
+    assert fig9._banded(near.double(), size) == 1
+    step = ((rows[:, None] - rows) % 8 == 0) & ((columns[:, None] - columns) % 8 == 0)
+    assert math.isinf(fig9._periodic(step.double(), size))
+    assert fig9._periodic(torch.ones(d, d, dtype=torch.float64), size) == pytest.approx(1)
+    assert fig9._banded(torch.ones(d, d, dtype=torch.float64), size) < 0.7
+
+
+def test_fig1_draws_the_plane_it_says() -> None:
+    u1, u2 = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4)
+    u1[0, 0, 0], u2[0, 1, 1] = 1, 1
+    points = fig1._grid(u1, u2)
+    assert points.shape == (fig1.GRID**2, 1, 4, 4)
+    assert points[0, 0, 0, 0] == points[0, 0, 1, 1] == -fig1.REACH
+    assert points[fig1.GRID - 1, 0, 0, 0] == fig1.REACH
+    assert points[fig1.GRID - 1, 0, 1, 1] == -fig1.REACH
+
+
+def test_diverged_seeds_leave_as_wholes() -> None:
+    from netgrain.engine import Outcome
+
+    config = fig1.PRESETS["smoke"]
+    axes = Outcome({"A": [1.0, 0.9], "B": [1.0, 0.1]}, {})
+
+    class Fake:
+        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
+            return [
+                Outcome(
+                    {"diverged": u["seed"] == 1 and u["plane"] == "B" and u["network"] == "ResNet18", "accuracy": 0.9},
+                    {"decision": torch.zeros(2, 2)},
+                )
+                for u in units
+            ]
+
+    result = fig1._collect(config, Fake(), None, {"size": 8, "width": 1.0}, axes, 3)
+    assert len(result.accuracy["ResNet18"]["A"]) == len(result.accuracy["ResNet18"]["B"]) == 2
+    assert len(result.accuracy["MLP"]["A"]) == 3
+    assert result.left_out == 1
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _invoke(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_list_and_help() -> None:
+    code, out, _ = _invoke("list")
+    assert code == 0
+    assert "fig9" in out
+    for command in ("list", "run", "claims", "score", "prune"):
+        code, out, _ = _invoke(command, "--help")
+        assert code == 0
+        assert "Examples:" in out
+
+
+def test_run_and_claims_from_the_shell(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    code, out, err = _invoke("run", "fig9", "--scale", "smoke", "--out", folder, "--json")
+    assert code == 0, err
+    assert json.loads(out)["claims"]
+    code, _, err = _invoke("run", "fig9", "--scale", "smoke", "--out", folder)
+    assert code == 2
+    assert "--resume" in err
+    code, out, _ = _invoke("run", "fig9", "--scale", "smoke", "--out", folder, "--resume")
+    assert code == 0
+    assert "figure.png" in out
+    code, out, _ = _invoke("claims", folder)
+    assert code == 0
+    assert "MLP" in out
+    for arguments, message in {
+        ("run", "figg9"): "did you mean 'fig9'",
+        ("run", "fig9", "--scale", "huge"): "Expected smoke, laptop, paper",
+        ("run", "fig9", "--engine", "cloud", "--out", str(tmp_path / "x")): "local or processes",
+        ("claims", str(tmp_path)): "is not a run",
+    }.items():
+        code, _, err = _invoke(*arguments)
+        assert code == 2
+        assert message in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(40, 1, 16, 16)).astype(np.float32), np.arange(40) % 2
+    data = str(tmp_path / "mine.npz")
+    np.savez(data, X=X, y=y)
+    scores, kept = tmp_path / "scores.csv", tmp_path / "kept.csv"
+    model = "lenet:activation=gelu"
+    code, out, err = _invoke("score", model, "--data", data, "--members", "10", "--out", str(scores), "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    values = [float(line.split(",")[2]) for line in scores.read_text().splitlines()[1:]]
+    assert report["highest"][0] == max(range(40), key=values.__getitem__)
+    arguments = ("prune", model, "--data", data, "--members", "10", "--keep", "0.5", "--out", str(kept))
+    assert _invoke(*arguments)[0] == 0
+    indices = [int(line) for line in kept.read_text().splitlines()[1:]]
+    for label in (0, 1):
+        mine = sorted((i for i in range(40) if i % 2 == label), key=values.__getitem__)
+        assert sorted(i for i in indices if i % 2 == label) == sorted(mine[10:])
+    np.savez(tmp_path / "short.npz", X=X, y=y[:-1])
+    np.savez(tmp_path / "only.npz", X=X)
+    (tmp_path / "bad.npz").write_bytes(b"PK nothing")
+    bad = str(tmp_path / "bad.csv")
+    for data_name, keep, message in (
+        (data, "0", "share in (0, 1]"),
+        (data, "1.5", "share in (0, 1]"),
+        (str(tmp_path / "short.npz"), "0.5", "39"),
+        (str(tmp_path / "only.npz"), "0.5", "expected X and y"),
+        (str(tmp_path / "bad.npz"), "0.5", "cannot be read"),
+        ("cifar11", "0.5", "did you mean 'cifar10'"),
+    ):
+        code, _, err = _invoke("prune", model, "--data", data_name, "--members", "4", "--keep", keep, "--out", bad)
+        assert code == 2, data_name
+        assert message in err
+    assert not Path(bad).exists()

@@ -1,0 +1,173 @@
+"""Units, engines and run folders: nothing lost, nothing computed twice, nothing mixed up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from netgrain import GrainWarning, NetgrainError
+from netgrain.engine import Local, Outcome, Processes, Unit, engine, fingerprint
+from netgrain.runs import RunFolder, Runner
+
+CALLS: list[int] = []
+
+
+def square(unit: Mapping[str, Any]) -> Outcome:
+    CALLS.append(unit["n"])
+    generator = torch.Generator().manual_seed(unit["n"])
+    return Outcome({"square": unit["n"] ** 2}, {"noise": torch.randn(5, generator=generator)})
+
+
+def _folder(path: Path, *, resume: bool = False, **changes: Any) -> RunFolder:
+    asked = {"experiment": "test", "scale": "smoke", "config": {"a": 1}} | changes
+    return RunFolder.create(path, resume=resume, **asked)
+
+
+def _configs(n: int) -> list[dict[str, Any]]:
+    return [{"n": i, "kind": "square"} for i in range(n)]
+
+
+@pytest.mark.parametrize("engine", [Local(), Processes(2)], ids=lambda e: e.name)
+def test_outcomes_come_back_in_order_and_stay(engine: Any, tmp_path: Path) -> None:
+    with _folder(tmp_path / "run") as folder:
+        outcomes = Runner(folder, engine).map(square, _configs(6))
+    assert [o.numbers["square"] for o in outcomes] == [0, 1, 4, 9, 16, 25]
+    CALLS.clear()
+    with _folder(tmp_path / "run", resume=True) as folder:
+        runner = Runner(folder, Local())
+        again = runner.map(square, _configs(8))
+    assert CALLS == [6, 7]
+    assert runner.computed == 2
+    assert all(torch.equal(a.arrays["noise"], b.arrays["noise"]) for a, b in zip(outcomes, again, strict=False))
+
+
+def test_same_bits_for_one_and_two_processes(tmp_path: Path) -> None:
+    for name, chosen in (("one", Local()), ("two", Processes(2))):
+        with _folder(tmp_path / name) as folder:
+            Runner(folder, chosen).map(square, _configs(5))
+    files = sorted(p.name for p in (tmp_path / "one" / "units").iterdir())
+    assert files == sorted(p.name for p in (tmp_path / "two" / "units").iterdir())
+    for name in files:
+        assert (tmp_path / "one" / "units" / name).read_bytes() == (tmp_path / "two" / "units" / name).read_bytes()
+
+
+def test_damaged_and_swapped_units_are_computed_again(tmp_path: Path) -> None:
+    with _folder(tmp_path) as folder:
+        good = Runner(folder).map(square, _configs(3))
+        files = [folder.unit_file(Unit(c)) for c in _configs(3)]
+    files[0].write_bytes(files[0].read_bytes()[:-4])
+    files[1].write_bytes(files[2].read_bytes())
+    with _folder(tmp_path, resume=True) as folder:
+        runner = Runner(folder)
+        with pytest.warns(GrainWarning, match="counts as missing"):
+            again = runner.map(square, _configs(3))
+    assert runner.computed == 2
+    assert [o.numbers for o in again] == [o.numbers for o in good]
+
+
+def test_folders_that_are_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with _folder(run), pytest.raises(NetgrainError, match="another process is working"):
+        _folder(run, resume=True)
+    with pytest.raises(NetgrainError, match="already holds a run of test; continue it with --resume"):
+        _folder(run)
+    with pytest.raises(NetgrainError, match='belongs to another run: its experiment is "test"'):
+        _folder(run, resume=True, experiment="other")
+    with pytest.raises(NetgrainError, match="its config is"):
+        _folder(run, resume=True, config={"a": 2})
+    (run / "run.json").write_text(json.dumps({**json.loads((run / "run.json").read_text()), "layout": 99}))
+    with pytest.raises(NetgrainError, match="its layout is 99"):
+        _folder(run, resume=True)
+    (run / "run.json").write_text("{")
+    with pytest.raises(NetgrainError, match="cannot be read"):
+        _folder(run, resume=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("words")
+    with pytest.raises(NetgrainError, match="not empty and not a run"):
+        _folder(tmp_path / "mine")
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    with pytest.raises(NetgrainError, match="is a file"):
+        _folder(tmp_path / "mine" / "thesis.txt")
+    with pytest.raises(NetgrainError, match="is not a run"):
+        RunFolder.open(tmp_path / "mine")
+
+
+def test_a_run_that_is_only_looked_at_computes_nothing(tmp_path: Path) -> None:
+    with _folder(tmp_path) as folder:
+        Runner(folder).map(square, _configs(2))
+    looking = Runner(RunFolder.open(tmp_path))
+    assert len(looking.map(square, _configs(2))) == 2
+    assert looking.has(_configs(2))
+    assert not looking.has(_configs(3))
+    with pytest.raises(NetgrainError, match="lacks 1 of 3 units; finish the run"):
+        looking.map(square, _configs(3))
+
+
+def test_the_folder_says_where_it_ran(tmp_path: Path) -> None:
+    with _folder(tmp_path / "run") as folder:
+        about = json.loads((folder.path / "run.json").read_text())
+    assert about["versions"]["torch"] == torch.__version__
+    assert about["hardware"]["cores"] >= 1
+    assert about["config"] == {"a": 1}
+
+
+def test_engines_by_name() -> None:
+    assert engine("local").name == "local"
+    assert engine("processes", 2) == Processes(2)
+    with pytest.raises(NetgrainError, match="expected local or processes"):
+        engine("cloud")
+    with pytest.raises(NetgrainError, match="at least one worker"):
+        engine("processes", 0)
+    assert fingerprint({"x": [1, 2]}) != fingerprint({"x": [2, 1]})
+
+
+SWEEP = """
+import sys, time, torch
+from netgrain.engine import Outcome, Processes
+from netgrain.models import LeNet
+from netgrain.runs import RunFolder, Runner
+from netgrain.training import Settings, train_member
+
+def work(unit):
+    generator = torch.Generator().manual_seed(unit["seed"])
+    X, y = torch.randn(64, 1, 16, 16, generator=generator), torch.arange(64) % 2
+    make = lambda: LeNet(channels=1, image_size=16, outputs=2)
+    trained = train_member(make, X, y, Settings(steps=20, batch=16), seed=unit["seed"], i=0)
+    weights = torch.cat([w.flatten() for w in trained.state.values()])
+    return Outcome({"loss": float(trained.losses[-1])}, {"weights": weights})
+
+with RunFolder.create(sys.argv[1], experiment="sweep", scale="smoke", config={}, resume=True) as folder:
+    Runner(folder, Processes(2)).map(work, [{"seed": s} for s in range(16)])
+"""
+
+
+@pytest.mark.timeout(180)
+def test_kill_nine_three_times_then_resume(tmp_path: Path) -> None:
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", SWEEP, str(folder)])
+
+    assert start(tmp_path / "quiet").wait() == 0
+    hit = tmp_path / "hit"
+    for kill in range(3):
+        process = start(hit)
+        # wait for a few more finished units, then strike somewhere in the middle of the next ones
+        while len(list((hit / "units").glob("*.safetensors"))) < 3 * (kill + 1) and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.037 * (kill + 1))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    before = len(list((hit / "units").glob("*.safetensors")))
+    assert before >= 3
+    assert start(hit).wait() == 0
+    quiet, again = (sorted((f / "units").glob("*.safetensors")) for f in (tmp_path / "quiet", hit))
+    assert [p.name for p in quiet] == [p.name for p in again]
+    assert len(quiet) == 16
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(quiet, again, strict=True))
