@@ -42,14 +42,21 @@ class FirstLayer:
     copies: int
     order: Tensor  # see forms.Kronecker
     exchangeable: bool  # the family declares that positions may be permuted
+    transposed: Tensor | None  # positions of the transposed image, where the family declares that it may be transposed
     law: Law
+
+    @property
+    def scale(self) -> float:
+        """What the second moment of the rows is multiplied with."""
+        return self.law.variance / (1 if self.transposed is None else 2)
 
     def rows(self, model: nn.Module, points: Tensor, output: Output) -> Tensor:
         """Gradients at the layer's output, (points · outputs · channels, positions)."""
         layer = model.get_submodule(self.name)
         g = gradients(model, points, output, at=lambda x: _cut(model, layer, x))
         flat = g.flatten(2) if isinstance(layer, nn.modules.conv._ConvNd) else g.reshape(len(g), self.positions, -1).mT
-        return flat.flatten(0, 1)
+        rows = flat.flatten(0, 1)
+        return rows if self.transposed is None else torch.cat([rows, rows[:, self.transposed.to(rows.device)]])
 
     def form(self, source: Form) -> Form:
         """The geometry over inputs from the second moment Q at the layer's output."""
@@ -100,10 +107,19 @@ def find_first_layer(
     _check_only_way_in(model, layer, name, layout, input_shape, mixed)
     _check_forward_ignores_weights(model, layer, name, input_shape, mixed)
     stem, positions, copies, order = _structure(layer, layout)
-    found = FirstLayer(
-        name, stem, positions, copies, order, bool(getattr(model, "exchangeable_tokens", False)), Law(1.0, 0.0, "")
-    )
+    exchangeable = bool(getattr(model, "exchangeable_tokens", False))
+    transposed = _transposed(model, stem, order) if not exchangeable else None
+    found = FirstLayer(name, stem, positions, copies, order, exchangeable, transposed, Law(1.0, 0.0, ""))
     return replace(found, law=_law(make, model, name, seed))
+
+
+def _transposed(model: nn.Module, stem: ConvStem | None, order: Tensor) -> Tensor | None:
+    """Where the output positions go when the image is transposed, if the family declares that its law allows it."""
+    if not getattr(model, "transposable_images", False) or stem is None or not stem.is_square:
+        return None
+    if not torch.equal(order, torch.arange(len(order))):
+        return None  # x enters rearranged: the layer's axes may not be those of the image
+    return torch.arange(stem.out_size).reshape(stem.out).T.flatten()
 
 
 def _two_mixtures(output: Output) -> Output:

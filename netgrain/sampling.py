@@ -99,7 +99,7 @@ def sampled_geometry(
     count = _probe_count(resolved.probe, probes)
     task = partial(_one_member, make, seed, shape, resolved.probe, count, output, plan, dev)
     points = len(resolved.probe.points(shape, count, 0))
-    scale = (1.0 if plan is None else plan.law.variance) / points
+    scale = (1.0 if plan is None else plan.scale) / points
     as_form: Callable[[Form], Form] = (lambda f: f) if plan is None else plan.form
     size = math.prod(shape) if plan is None else plan.positions
     too_large = plan is not None and plan.stem is not None and plan.stem.size > DENSE_LIMIT
@@ -275,9 +275,10 @@ def _plan(
             raise NetgrainError(f"the first layer cannot be integrated: {e}; use first_layer='auto'.") from e
         return None, f"plain sampling: {e}"
     if not isinstance(resolved.probe, Origin | Gaussian):
-        plan = replace(plan, exchangeable=False)  # the points themselves tell positions apart
+        plan = replace(plan, exchangeable=False, transposed=None)  # the points themselves tell positions apart
     kind = "exactly" if resolved.at_origin else "approximately: the probe is not the origin"
     symmetry = ", tokens exchanged" if plan.exchangeable and plan.positions > 1 else ""
+    symmetry += ", images transposed" if plan.transposed is not None else ""
     return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.name}{symmetry})"
 
 

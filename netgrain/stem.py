@@ -58,6 +58,12 @@ class ConvStem:
         )
 
     @property
+    def is_square(self) -> bool:
+        """Two spatial dimensions that are treated alike."""
+        sizes = (self.spatial, self.kernel, self.stride, self.padding, self.dilation)
+        return len(self.spatial) == 2 and all(a == b for a, b in sizes)
+
+    @property
     def _canvas(self) -> tuple[int, ...]:
         return tuple(n + lo + hi for n, (lo, hi) in zip(self.spatial, self.padding, strict=True))
 

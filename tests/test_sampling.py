@@ -155,6 +155,29 @@ def test_vit_has_two_blocks_also_when_nobody_says_so() -> None:
     assert len(G.blocks()) == 16
 
 
+def test_transposed_images_halve_the_noise_and_change_nothing_else() -> None:
+    class Silent(LeNet):
+        transposable_images = False
+
+    families = {
+        flag: partial(cls, channels=1, image_size=16, outputs=1, activation="gelu")
+        for flag, cls in ((True, LeNet), (False, Silent))
+    }
+    G, plain = (ng.average_geometry(families[flag], (1, 16, 16), members=100) for flag in (True, False))
+    assert "images transposed" in G.about.integration
+    assert "images transposed" not in plain.about.integration
+    turn = torch.arange(256).reshape(16, 16).T.flatten()
+    M, N = G.matrix(), plain.matrix()
+    torch.testing.assert_close(M, M[turn][:, turn], rtol=1e-5, atol=1e-6 * float(M.max()))
+    torch.testing.assert_close(M, (N + N[turn][:, turn]) / 2, rtol=1e-5, atol=1e-6 * float(M.max()))
+    assert 1 - G.fidelity < 0.7 * (1 - plain.fidelity)
+    # the declaration is true: what the average throws away is noise
+    parts = torch.stack([plain.form.batched(32).part(i).dense() for i in range(32)])
+    odd = (parts - parts[:, turn][:, :, turn]) / 2
+    z = odd.mean(0) / (odd.std(0) / math.sqrt(32)).clamp(min=1e-12 * float(M.max()))
+    assert float(z[odd.std(0) > 0].square().mean()) < 1.3
+
+
 def _normal(std: float, mean: float = 0.0) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         net = nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))

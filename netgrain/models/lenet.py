@@ -26,6 +26,8 @@ class LeNet(nn.Module):
     """
 
     hidden: ClassVar[tuple[int, int]] = (120, 84)
+    # square filters with i.i.d. weights: transposing every image does not change the law of the network
+    transposable_images: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """ResNet18 for small images."""
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from netgrain.models import layers
@@ -51,6 +53,9 @@ class ResNet18(nn.Module):
     >>> [tuple(w.shape) for w in narrow.parameters()][:4]
     [(1, 3, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3)]
     """
+
+    # square filters with i.i.d. weights: transposing every image does not change the law of the network
+    transposable_images: ClassVar[bool] = True
 
     def __init__(
         self,

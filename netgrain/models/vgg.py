@@ -1,5 +1,7 @@
 """VGG11 for small images."""
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from netgrain.models import layers
@@ -23,6 +25,9 @@ class VGG11(nn.Module):
     >>> sum(p.numel() for p in narrow.parameters())
     2473
     """
+
+    # square filters with i.i.d. weights: transposing every image does not change the law of the network
+    transposable_images: ClassVar[bool] = True
 
     def __init__(
         self,
