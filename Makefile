@@ -59,6 +59,7 @@ check: lint types test  ## what CI runs: format, lint, types, tests with doctest
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
+	@$(BIN)/python benchmarks/training.py
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

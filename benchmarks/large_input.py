@@ -46,7 +46,7 @@ def main() -> None:
         "members": args.members,
         "seconds": [r["seconds"] for r in runs],
         "peak_mib": [r["peak_mib"] for r in runs],
-        # I₃ ⊗ core: blocks of three. The second and third block differ by a thousandth, so 8 cuts through a tie; 9 does not
+        # I₃ ⊗ core: blocks of three. The second and third differ by a thousandth, so 8 cuts through a tie; 9 does not
         "overlap": {k: overlap(a, b, k) for k in (8, 9, 12, 24, 27, 64)},
         "leading_eigenvalues": values[:30].tolist(),
         "geometry": text,
