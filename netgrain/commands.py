@@ -241,25 +241,10 @@ def _samples(
 
 def _read_npz(path: Path) -> Dataset:
     """X (floating) and y (labels) from a file of the user, as they are."""
-    import zipfile
-
-    import numpy as np
-    import torch
-
+    from netgrain.arrays import read_arrays
     from netgrain.data import Dataset
 
-    if not path.is_file():
-        raise NetgrainError(f"{path} is not a file; expected .npz with arrays X and y.")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-            missing = {"X", "y"} - set(content.files)
-            if missing:
-                raise NetgrainError(f"{path} has arrays {', '.join(content.files)}; expected X and y.")
-            X, y = torch.from_numpy(content["X"]), torch.from_numpy(content["y"])
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as e:
-        if isinstance(e, NetgrainError):
-            raise
-        raise NetgrainError(f"{path} cannot be read as numbers ({e}); expected .npz with arrays X and y.") from e
+    X, y = read_arrays(path, "X", "y")
     return Dataset(X, y, path.name, (), "as it is in the file")
 
 

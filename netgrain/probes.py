@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.arrays import read_arrays
 from netgrain.errors import NetgrainError
 
 
@@ -123,22 +123,5 @@ def parse_probe(text: str) -> Probe | None:
                 raise
             raise NetgrainError(f"probe '{text}' expects a number after the colon, as in gaussian:0.001.") from e
     if kind == "data" and value:
-        return Data(_read_samples(Path(value)), name=Path(value).name)
+        return Data(read_arrays(Path(value), "X")[0], name=Path(value).name)
     raise NetgrainError(f"probe '{text}' is not known; expected auto, origin, gaussian:SIGMA or data:FILE.")
-
-
-def _read_samples(path: Path) -> Tensor:
-    if not path.is_file():
-        raise NetgrainError(f"{path} is not a file; expected .npy, or .npz with an array named X.")
-    try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.lib.npyio.NpzFile):
-                if "X" not in content:
-                    raise NetgrainError(f"{path} has arrays {', '.join(content.files)}; expected one named X.")
-                content = content["X"]
-            return torch.from_numpy(np.ascontiguousarray(content))
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as e:
-        if isinstance(e, NetgrainError):
-            raise
-        raise NetgrainError(f"{path} cannot be read as numbers ({e}); expected .npy, or .npz with an array X.") from e

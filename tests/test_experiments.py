@@ -169,6 +169,8 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
     np.savez(tmp_path / "short.npz", X=X, y=y[:-1])
     np.savez(tmp_path / "only.npz", X=X)
     (tmp_path / "bad.npz").write_bytes(b"PK nothing")
+    with (tmp_path / "alone.npz").open("wb") as file:
+        np.save(file, X)
     bad = str(tmp_path / "bad.csv")
     for data_name, keep, message in (
         (data, "0", "share in (0, 1]"),
@@ -176,6 +178,7 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
         (str(tmp_path / "short.npz"), "0.5", "39"),
         (str(tmp_path / "only.npz"), "0.5", "expected X and y"),
         (str(tmp_path / "bad.npz"), "0.5", "cannot be read"),
+        (str(tmp_path / "alone.npz"), "0.5", "has one array; expected X and y"),
         ("cifar11", "0.5", "did you mean 'cifar10'"),
     ):
         code, _, err = _invoke("prune", model, "--data", data_name, "--members", "4", "--keep", keep, "--out", bad)

@@ -14,6 +14,7 @@ ORDER = [
     "provenance",
     "files",
     "packed",
+    "arrays",
     "stem",
     "models",
     "probes",
