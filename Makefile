@@ -57,6 +57,7 @@ types: .venv/.dev-installed
 check: lint types test  ## what CI runs: format, lint, types, tests with doctests, warnings as errors
 
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
+	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/training.py

@@ -7,11 +7,13 @@ from netgrain.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.average import average_geometry
+    from netgrain.checking import check
     from netgrain.estimate import Estimate
     from netgrain.geometry import Geometry, corr, data_covariance
     from netgrain.probes import Data, Gaussian, Origin
     from netgrain.sampling import geometry_of
     from netgrain.scores import prune, score
+    from netgrain.statistics import data_statistics
 
 __version__ = "0.1.0"
 
@@ -23,8 +25,10 @@ _HOMES = {
     "Geometry": "geometry",
     "Origin": "probes",
     "average_geometry": "average",
+    "check": "checking",
     "corr": "geometry",
     "data_covariance": "geometry",
+    "data_statistics": "statistics",
     "geometry_of": "sampling",
     "prune": "scores",
     "score": "scores",
@@ -40,8 +44,10 @@ __all__ = [
     "Origin",
     "__version__",
     "average_geometry",
+    "check",
     "corr",
     "data_covariance",
+    "data_statistics",
     "geometry_of",
     "prune",
     "score",

@@ -32,6 +32,7 @@ app = typer.Typer(
 GEOMETRY_EXAMPLES = """\b
 Examples:
   netgrain geometry lenet --input 1x32x32
+  netgrain geometry my_models.py:Net --input 3x32x32 --check 2000
   netgrain geometry resnet18:activation=gelu,width=0.25 --input 3x32x32 --members 50 --out out/resnet
   netgrain geometry my_models.py:Net --input 3x64x64 --probe data:images.npy --json
   netgrain geometry my_package.models:build:hidden=32 --input 20 --output diff:0,1
@@ -84,7 +85,14 @@ def geometry(
             "or data:FILE (.npy, or .npz with an array X).",
         ),
     ] = "auto",
-    method: Annotated[str, typer.Option(metavar="METHOD", help="auto or sampled.")] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="closed-form (second moments propagated through the layers, no network is sampled), sampled, "
+            "or auto (the closed form where every layer has one and --members is not given).",
+        ),
+    ] = "auto",
     members: Annotated[
         int | None, typer.Option(metavar="N", help="How many random networks to average over.", show_default=False)
     ] = None,
@@ -118,6 +126,15 @@ def geometry(
         int | None,
         typer.Option(metavar="N", help="Processes to use; decided by the work if not given.", show_default=False),
     ] = None,
+    check: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Compare the closed form with N sampled networks (2000 is a good number), band by band of the "
+            "spectrum, in standard errors; the exit code is 1 if they differ.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -140,14 +157,16 @@ def geometry(
             check_folder(out)
 
         from netgrain.average import average_geometry
+        from netgrain.checking import check as compare
         from netgrain.probes import parse_probe
         from netgrain.threads import one_thread
 
         place = parse_probe(probe)
+        make = family(model, sizes)
         G = average_geometry(
-            family(model, sizes),
+            make,
             sizes,
-            method=method,
+            method=method if check is None else "closed-form",
             probe=place,
             members=members,
             tolerance=tolerance,
@@ -156,14 +175,25 @@ def geometry(
             first_layer=first_layer,
             workers=workers,
         )
+        compared = None
+        if check is not None:
+            compared = compare(
+                make, sizes, members=check, probe=place, output=chosen, seed=seed, closed=G, workers=workers
+            )
         with one_thread():  # several threads on a busy machine can be ten times slower
             report = {**G.summary(), "files": {} if out is None else _file_names(out)}
+            if compared is not None:
+                report["check"] = compared.as_dict()
             if out is not None:
                 _write(G, report, out)
     if as_json:
         typer.echo(as_text(report))
     else:
         _print_geometry(G, report)
+        if compared is not None:
+            typer.echo(f"\nclosed form against {compared.sampled.members} sampled networks:\n{compared}")
+    if compared is not None and not compared.agrees:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="\b\nExamples:\n  netgrain doctor\n  netgrain doctor --json")
@@ -196,7 +226,7 @@ def doctor(
 
 
 for _name, (_command, _examples) in commands.COMMANDS.items():
-    app.command(_name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name != "list")(_command)
+    app.command(_name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name not in ("list", "theory"))(_command)
 
 
 # --- what the user wrote ----------------------------------------------------------------------------------------------
@@ -262,16 +292,21 @@ def _print_geometry(G: Geometry, report: dict[str, Any]) -> None:
         ("model", report["model"]),
         ("input", f"{sizes}, d = {report['d']}"),
         ("output", report["output"]),
-        ("method", report["method"] + (", exact" if report["exact"] else "")),
-        ("members", f"{report['members']} (seed {report['seed']})"),
+        ("method", _method(report)),
         ("probe", report["probe"]),
-        ("first layer", report["integration"].removeprefix("first layer ")),
-        ("trace", _number(G.trace)),
-        ("effective rank", _number(G.effective_rank)),
+        ("trace", _number(G.trace, G.exact)),
+        ("effective rank", _number(G.effective_rank, G.exact)),
         ("directions", f"{', '.join(counts)} carry {', '.join(report['directions_for'])} of the trace"),
         ("blocks", _blocks(G)),
         ("Corr with the truth", "cannot be said" if report["fidelity"] is None else f"about {report['fidelity']:.4f}"),
     ]
+    if report["method"] == "sampled":
+        rows[4:4] = [
+            ("members", f"{report['members']} (seed {report['seed']})"),
+            ("first layer", report["integration"].removeprefix("first layer ")),
+        ]
+    if report["method"] == "closed-form" and not G.form.parts:
+        rows.pop()  # nothing was sampled
     if report["zero_share"]:
         rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
     rows += [("note", note) for note in report["notes"]]
@@ -282,7 +317,15 @@ def _print_geometry(G: Geometry, report: dict[str, Any]) -> None:
             typer.echo(f"  {path}")
 
 
-def _number(estimate: Estimate) -> str:
+def _method(report: dict[str, Any]) -> str:
+    if report["method"] != "closed-form":
+        return str(report["method"])
+    return "closed form, " + ("exact at any width" if report["exact"] else "wide limit")
+
+
+def _number(estimate: Estimate, exact: bool) -> str:
+    if estimate.stderr == 0 and not exact:
+        return f"{estimate.value:.6g}"
     if math.isnan(estimate.stderr):
         return f"{estimate.value:.4g} (no error bar)"
     return str(estimate).partition(" (n =")[0]

@@ -21,6 +21,7 @@ from netgrain.stem import ConvStem
 
 DENSE_LIMIT = 8192  # a float64 matrix of this size takes 512 MiB
 MOST_PARTS = 64  # error bars need all pairs of parts; more members than this are joined into batches
+SLICE = 2**25  # numbers in a float64 copy of some rows
 SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
 
 
@@ -101,9 +102,25 @@ class Form(ABC):
         """‖G‖²_F as it stands (plug-in)."""
         return self.inner(self)
 
+    def scaled(self, factor: float) -> Form:
+        """factor · G, without its parts."""
+        return Dense(self.dense() * factor)
 
-def _no_counts() -> Tensor:
+    def block_sum(self, copies: int, order: Tensor) -> Form:
+        """Σ of the `copies` diagonal blocks on the coordinates of `order` (see Kronecker): all that I ⊗ H sees of G."""
+        s = self.size // copies
+        blocks = self.dense()[order][:, order].reshape(copies, s, copies, s)
+        return Dense(blocks.diagonal(dim1=0, dim2=2).sum(-1))
+
+
+def no_counts() -> Tensor:
+    """The counts of a form without parts."""
     return torch.zeros(0, dtype=torch.int64)
+
+
+def in_slices(rows: Tensor) -> tuple[Tensor, ...]:
+    """Rows (n, size) in slices whose float64 copies take at most 256 MiB each."""
+    return torch.split(rows, max(1, min(4096, SLICE // max(1, rows.shape[1]))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +129,7 @@ class Dense(Form):
 
     matrix: Tensor  # (size, size) float64
     pieces: Tensor | None = None  # (parts, size, size)
-    per_part: Tensor = field(default_factory=_no_counts)
+    per_part: Tensor = field(default_factory=no_counts)
 
     @classmethod
     def from_pieces(cls, pieces: Tensor, counts: Tensor) -> Dense:
@@ -169,7 +186,7 @@ class Factored(Form):
 
     rows: Tensor  # (rows, size), float32 or float64
     scale: float = 1.0
-    per_part: Tensor = field(default_factory=_no_counts)
+    per_part: Tensor = field(default_factory=no_counts)
     rows_per_part: tuple[int, ...] = ()
 
     @classmethod
@@ -220,7 +237,7 @@ class Factored(Form):
     def matvec(self, V: Tensor) -> Tensor:
         V = V.double()
         out = torch.zeros_like(V)
-        for rows in self.rows.split(4096):
+        for rows in in_slices(self.rows):
             rows = rows.double()
             out += (V @ rows.T) @ rows
         return out * self._weight
@@ -232,7 +249,7 @@ class Factored(Form):
         return out.index_add_(-1, owner, values)
 
     def _row_norms2(self) -> Tensor:
-        return torch.cat([rows.double().square().sum(1) for rows in self.rows.split(4096)])
+        return torch.cat([rows.double().square().sum(1) for rows in in_slices(self.rows)])
 
     def trace(self) -> float:
         return float(self._row_norms2().sum()) * self._weight
@@ -254,7 +271,7 @@ class Factored(Form):
         return torch.stack(norms) * factor
 
     def part_inner(self, other: Form) -> Tensor:
-        products = [(rows.double() * other.matvec(rows)).sum(1) for rows in self.rows.split(4096)]
+        products = [(rows.double() * other.matvec(rows)).sum(1) for rows in in_slices(self.rows)]
         return self._row_sums(torch.cat(products)) * self.scale / self.counts
 
     def pairwise(self, other: Form) -> Tensor:
@@ -269,13 +286,19 @@ class Factored(Form):
         if len(self.rows) > self.size and self.size <= DENSE_LIMIT:
             return Dense(self.dense()).inner(other)
         total = 0.0
-        for rows in self.rows.split(4096):
+        for rows in in_slices(self.rows):
             total += float((rows.double() * other.matvec(rows)).sum())
         return total * self._weight
 
+    def scaled(self, factor: float) -> Factored:
+        return Factored(self.rows, self._weight * factor)
+
+    def block_sum(self, copies: int, order: Tensor) -> Factored:
+        return Factored(self.rows[:, order].reshape(-1, self.size // copies), self._weight)
+
     def _dense(self) -> Tensor:
         total = torch.zeros(self.size, self.size, dtype=torch.float64)
-        for rows in self.rows.split(4096):
+        for rows in in_slices(self.rows):
             rows = rows.double()
             total.addmm_(rows.T, rows)
         return total * self._weight
@@ -324,7 +347,7 @@ class Spread(Form):
         # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
         if isinstance(form, Factored):
             squares = torch.zeros(form.size, dtype=torch.float64)
-            for rows in form.rows.split(4096):
+            for rows in in_slices(form.rows):
                 squares += rows.double().square().sum(0)
             return float(squares @ self._cover) * form._weight
         return float(form.dense().diagonal() @ self._cover)
@@ -345,6 +368,9 @@ class Spread(Form):
 
     def inner(self, other: Form) -> float:
         return Dense(self.dense()).inner(Dense(other.dense()))
+
+    def scaled(self, factor: float) -> Spread:
+        return Spread(self.source.scaled(factor), self.stem)
 
     def _dense(self) -> Tensor:
         return self.stem.push(self.source.dense())
@@ -415,22 +441,20 @@ class Kronecker(Form):
             and torch.equal(other.order, self.order)
         )
 
-    def _block_sum(self, other: Form) -> Form:
-        """Σ over copies of the diagonal blocks of `other` in this layout: all that ⟨I ⊗ core, other⟩ can see."""
+    def scaled(self, factor: float) -> Kronecker:
+        return Kronecker(self.core.scaled(factor), self.copies, self.order)
+
+    def _seen_of(self, other: Form) -> Form:
+        """What the core sees of another matrix: the sum of its blocks in this layout."""
         if isinstance(other, Kronecker) and self.same_layout(other):
-            return _scaled(other.core, float(self.copies))
-        if isinstance(other, Factored):
-            rows = other.rows[:, self.order].reshape(-1, self.core.size)
-            return Factored(rows, other._weight)
-        m, s = self.copies, self.core.size
-        blocks = other.dense()[self.order][:, self.order].reshape(m, s, m, s)
-        return Dense(blocks.diagonal(dim1=0, dim2=2).sum(-1))
+            return other.core.scaled(float(self.copies))
+        return other.block_sum(self.copies, self.order)
 
     def part_inner(self, other: Form) -> Tensor:
-        return self.core.part_inner(self._block_sum(other))
+        return self.core.part_inner(self._seen_of(other))
 
     def inner(self, other: Form) -> float:
-        return self.core.inner(self._block_sum(other))
+        return self.core.inner(self._seen_of(other))
 
     def _dense(self) -> Tensor:
         out = torch.zeros(self.size, self.size, dtype=torch.float64)
@@ -438,12 +462,3 @@ class Kronecker(Form):
         for index in self.order.reshape(self.copies, self.core.size):
             out[index[:, None], index] = core
         return out
-
-
-def _scaled(form: Form, factor: float) -> Form:
-    """factor · form, without its parts."""
-    if isinstance(form, Factored):
-        return Factored(form.rows, form._weight * factor)
-    if isinstance(form, Spread):
-        return Spread(_scaled(form.source, factor), form.stem)
-    return Dense(form.dense() * factor)

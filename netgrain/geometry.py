@@ -15,9 +15,9 @@ from torch import Tensor
 from netgrain import correlation
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Factored, Form, Kronecker
+from netgrain.forms import Dense, Factored, Form, Kronecker, in_slices
 from netgrain.provenance import Provenance
-from netgrain.spectrum import NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
+from netgrain.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,8 @@ class Geometry:
     @cached_property
     def fidelity(self) -> float:
         """Expected plug-in Corr of this estimate with the true matrix (1: exact; NaN: cannot be said)."""
-        return math.nan if self.full_trace is not None else correlation.fidelity(self.form)
+        limit = self.about.method == "closed-form" and not self.exact and not self.form.parts
+        return math.nan if self.full_trace is not None or limit else correlation.fidelity(self.form)
 
     @cached_property
     def _spectrum(self) -> Spectrum:
@@ -197,6 +198,11 @@ class Geometry:
         self._refuse_if_truncated("the whole spectrum")
         if "_spectrum" in self.__dict__ and len(self._spectrum.values) == self._core.size:
             return self._spectrum
+        if self._core.size > FULL_LIMIT:
+            raise NetgrainError(
+                f"the whole spectrum of a {self._core.size} x {self._core.size} matrix is not computed (the limit is "
+                f"{FULL_LIMIT}); use eigenvalues or directions(k) for the leading ones."
+            )
         spectrum = decompose(Dense(self._core.dense()))
         return replace(spectrum, copies=self._copies)
 
@@ -230,7 +236,7 @@ class Geometry:
             raise NetgrainError(f"G is {self.d}-dimensional, S is {form.size}-dimensional; use the same input shape.")
         about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
         if isinstance(form, Factored) and form.parts == 0:
-            rows = torch.cat([self.form.matvec(rows.double()) for rows in form.rows.split(4096)])
+            rows = torch.cat([self.form.matvec(rows.double()) for rows in in_slices(form.rows)])
             return Geometry(Factored(rows, form._weight), self.input_shape, about)
         G = self.form.dense()
         return Geometry(Dense(G @ form.dense() @ G), self.input_shape, about)
@@ -251,8 +257,11 @@ class Geometry:
     def score(self, X: Tensor) -> Tensor:
         """xᵀGx / ‖x‖² for every sample, shape (samples,): how much of x lies where the network can learn."""
         X = torch.as_tensor(X)
-        flat = self._flat(X.reshape(len(X), -1))
-        return (flat * self.form.matvec(flat)).sum(1) / flat.square().sum(1)
+        scores = []
+        for rows in in_slices(X.reshape(len(X), -1)):
+            flat = self._flat(rows)
+            scores.append((flat * self.form.matvec(flat)).sum(1) / flat.square().sum(1))
+        return torch.cat(scores)
 
     def corr(self, other: Geometry, *, paired: bool = False) -> Estimate:
         """Corr(self, other), see `netgrain.corr`."""
@@ -351,8 +360,10 @@ class Geometry:
             how = [f"sampled from {about.members} member{'s' * (about.members != 1)}"]
             if about.integration.startswith("first layer integrated"):
                 how.append("first layer integrated")
+        elif about.method == "closed-form":
+            how = ["closed form", "exact at any width" if about.exact else "wide limit"]
         else:
-            how = [{"closed-form": "closed form"}.get(about.method, about.method)]
+            how = [about.method]
         facts = [f"d={self.d}", *how]
         if about.model:
             facts.append(about.model)
@@ -367,7 +378,7 @@ class Geometry:
         if self.full_trace is not None:
             kept = float(self.eigenvalues.sum()) / self.trace.value
             facts.append(f"{len(self.eigenvalues)} leading directions with {kept:.0%} of the trace")
-        elif self._core.size <= 1024:
+        elif self._core.size <= 1024 and about.method != "closed-form":
             found = self.blocks()
             if len(found) < self.d:
                 sizes = sorted({b.size for b in found})

@@ -83,11 +83,11 @@ def sampled_geometry(
     input is too large for anything but a sketch. workers: processes (None: decided by the work). device: default a GPU
     where there is one. The result depends on the seed, not on workers or chunk.
     """
-    shape = _checked_shape(input_shape)
-    _check_counts(members, tolerance, probes, first_layer)
+    shape = checked_shape(input_shape)
+    check_counts(members, tolerance, probes, first_layer)
     dev = best_device() if device is None else torch.device(device)
     model = member(make, seed, 0)
-    name = _name(make, model)
+    name = family_name(make, model)
     _check_family(make, model, seed)
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     with torch.no_grad():
@@ -182,8 +182,8 @@ def geometry_of(
         if not isinstance(probe, Data):
             raise NetgrainError("expected input_shape=, as in (3, 32, 32): only a Data probe knows its own.")
         input_shape = tuple(probe.X.shape[1:])
-    shape = _checked_shape(input_shape)
-    _check_counts(len(listed), None, probes, "never")
+    shape = checked_shape(input_shape)
+    check_counts(len(listed), None, probes, "never")
     count = probes or (len(probe.X) if isinstance(probe, Data) else _probe_count(probe, None))
     reduction = Reduction(math.prod(shape), 1 / len(probe.points(shape, count, 0)), lambda f: f, keep=keep)
     zero = 0
@@ -323,7 +323,7 @@ def _schedule(members: int | None) -> list[int]:
 # --- checks -------------------------------------------------------------------------------------------------------
 
 
-def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     try:
         sizes = tuple(int(n) for n in shape)
     except (TypeError, ValueError):
@@ -335,7 +335,7 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return sizes
 
 
-def _check_counts(members: int | None, tolerance: float | None, probes: int | None, first_layer: str) -> None:
+def check_counts(members: int | None, tolerance: float | None, probes: int | None, first_layer: str) -> None:
     if members is not None and tolerance is not None:
         raise NetgrainError("expected members= or tolerance=, found both; keep one.")
     if members is not None and members < 1:
@@ -403,7 +403,7 @@ def _place(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def _name(make: Make, model: nn.Module) -> str:
+def family_name(make: Make, model: nn.Module) -> str:
     """How the family is called in tables: the class, and the options of a partial."""
     spec = getattr(make, "name", None)
     if isinstance(spec, str):

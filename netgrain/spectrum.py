@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +19,9 @@ from netgrain.forms import Factored, Form, Kronecker
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here
 LANCZOS_FROM = 1536  # a few directions of a larger matrix come from Lanczos iterations
 SAME = 1e-6  # eigenvalues closer than this (relative) form one block
+BLOCK = 4  # vectors that Lanczos iterations advance together
+MOST_ROUNDS = 200  # restarts of the Lanczos iterations
+LANCZOS_MEMORY = 2**32  # bytes of their basis and its images
 NULL = 1e-10  # below this share of the largest, an eigenvalue is zero
 
 
@@ -78,28 +80,77 @@ def _from_rows(form: Factored) -> Spectrum:
 
 
 def _leading(form: Form, k: int) -> Spectrum:
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+    """The k leading pairs by block Lanczos iterations with full orthogonalisation and thick restarts.
 
-    if k >= form.size:
-        raise NetgrainError(f"expected fewer than {form.size} directions, found {k}.")
-
-    def apply(v: np.ndarray) -> np.ndarray:
-        return form.matvec(torch.from_numpy(np.ascontiguousarray(v)).reshape(1, -1)).reshape(-1).numpy()
-
-    operator = LinearOperator((form.size, form.size), matvec=apply, dtype=np.float64)
-    start = torch.randn(form.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64).numpy()
-    try:
-        values, vectors = eigsh(operator, k=k, which="LA", v0=start, tol=1e-8)
-    except ArpackNoConvergence as e:
-        raise NetgrainError(
-            f"the {k} leading directions of a {form.size}-dimensional geometry did not converge; ask for fewer."
-        ) from e
-    descending = values.argsort()[::-1].copy()
-    return _settled(
-        torch.from_numpy(values[descending]).clamp(min=0),
-        torch.from_numpy(vectors[:, descending].T.copy()),
-        complete=False,
+    Wu and Simon, SIAM J. Matrix Anal. Appl. 22 (2000) 602, for blocks. A Krylov space holds no more copies of a
+    multiple eigenvalue than its block has vectors, so the pairs found are checked against fresh random vectors, until
+    another round changes nothing.
+    """
+    most = _room_for(form, k)
+    keep = k + max(k // 2, 4 * BLOCK)
+    basis = torch.empty(most, form.size, dtype=torch.float64)
+    images = torch.empty_like(basis)  # G times the basis
+    generator = torch.Generator().manual_seed(0)
+    nothing = torch.zeros(BLOCK, form.size, dtype=torch.float64)
+    block, filled = _orthonormal(nothing, basis[:0], generator), 0
+    before: Tensor | None = None
+    for _ in range(MOST_ROUNDS):
+        while filled + BLOCK <= most:
+            basis[filled : filled + BLOCK] = block
+            images[filled : filled + BLOCK] = image = form.matvec(block)
+            filled += BLOCK
+            block = _orthonormal(image, basis[:filled], generator)
+        within = basis[:filled] @ images[:filled].T
+        values, mixing = torch.linalg.eigh((within + within.T) / 2)
+        values, mixing = values.flip(0)[:keep], mixing.flip(1).T[:keep]
+        basis[:keep], images[:keep] = mixing @ basis[:filled], mixing @ images[:filled]
+        filled = keep
+        # the vectors of a block of equal eigenvalues are chosen from all of it, also where the k-th cuts it
+        wanted = k + int((values[k - 1] - values[k : k + 2 * BLOCK] <= SAME * values[k - 1]).sum())
+        residuals = torch.linalg.vector_norm(images[:wanted] - values[:wanted, None] * basis[:wanted], dim=1)
+        top = float(values[0].clamp(min=0))
+        # pairs found before a check are not improved after it, so they were held to a tenth
+        allowed = (1e-8 * values[:wanted]).clamp(1e-11 * top, 1e-10 * top) * (0.1 if before is None else 1.0)
+        if bool((residuals > allowed).any()):
+            continue
+        if before is not None and float((values[:k] - before).abs().max()) <= 1e-9 * top:
+            found = _settled(values[:wanted].clamp(min=0), basis[:wanted], complete=False)
+            return Spectrum(found.values[:k].clone(), found.vectors[:k].clone(), 1, complete=False)
+        before, filled = values[:k].clone(), wanted
+        block = _orthonormal(nothing, basis[:filled], generator)
+    raise NetgrainError(
+        f"the {k} leading directions of a {form.size}-dimensional geometry did not converge; ask for fewer."
     )
+
+
+def _room_for(form: Form, k: int) -> int:
+    """How many basis vectors the search for k directions holds; refused where they would not fit."""
+    most = max(3 * k, k + 10 * BLOCK)
+    allowed = min(form.size // 2, LANCZOS_MEMORY // (16 * form.size))
+    if most > allowed:
+        raise NetgrainError(
+            f"expected at most {allowed // 3} directions of a {form.size}-dimensional core, found {k}: the search for "
+            f"more would take {16 * most * form.size / 2**30:.1f} GiB; ask for fewer."
+        )
+    return most
+
+
+def _orthonormal(rows: Tensor, basis: Tensor, generator: torch.Generator) -> Tensor:
+    """Rows made orthonormal and orthogonal to the basis; those that lie in its span are replaced by random ones."""
+
+    def outside(rows: Tensor) -> Tensor:
+        for _ in range(2):  # twice is enough (Kahan and Parlett)
+            rows = rows - (rows @ basis.T) @ basis
+        return rows
+
+    scale = float(torch.linalg.vector_norm(rows, dim=1).max())
+    q, r = torch.linalg.qr(outside(rows).T)
+    inside = r.diagonal().abs() <= 1e-11 * scale
+    if bool(inside.any()):
+        q[:, inside] = torch.randn(rows.shape[1], int(inside.sum()), generator=generator, dtype=torch.float64)
+        q = torch.linalg.qr(outside(q.T).T)[0]
+    new: Tensor = q.T.contiguous()
+    return new
 
 
 def blocks_of(values: Tensor, copies: int = 1) -> list[Block]:

@@ -14,9 +14,11 @@ from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.geometry import Geometry
 from netgrain.packed import read_packed, write_packed
 from netgrain.provenance import Provenance
+from netgrain.separated import Separated
 from netgrain.stem import ConvStem
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
+KINDS = {"dense", "factored", "spread", "separated", "kronecker"}
 
 
 def save(geometry: Geometry, path: str | Path) -> Path:
@@ -38,6 +40,10 @@ def load(path: str | Path) -> Geometry:
     if header.get("layout") != LAYOUT:
         raise NetgrainError(
             f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
+        )
+    if unknown := _kinds(header["form"]) - KINDS:
+        raise NetgrainError(
+            f"{path} holds a matrix of kind '{min(unknown)}', which this netgrain does not know; use a newer version."
         )
     trace = header["full_trace"]
     return Geometry(
@@ -74,7 +80,17 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
     if isinstance(form, Kronecker):
         keep("order", form.order)
         return {"kind": "kronecker", "copies": form.copies, "core": _describe(form.core, tensors, prefix + "core.")}
+    if isinstance(form, Separated):
+        for k, factor in enumerate(form.factors):
+            keep(f"axis{k}", factor.clone())  # equal axes may share one tensor, which safetensors refuses
+        return {"kind": "separated", "axes": len(form.factors)}
     raise TypeError(f"no file layout for {type(form).__name__}")
+
+
+def _kinds(spec: dict[str, Any]) -> set[str]:
+    """The kinds of a described form and of those inside it."""
+    inside = [_kinds(spec[name]) for name in ("source", "core") if name in spec]
+    return {spec["kind"]}.union(*inside)
 
 
 def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> Form:
@@ -93,4 +109,6 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
             dilation=tuple(sizes["dilation"]),
         )
         return Spread(_rebuild(spec["source"], tensors, prefix + "source."), stem)
+    if spec["kind"] == "separated":
+        return Separated(tuple(tensors[f"{prefix}axis{k}"] for k in range(spec["axes"])))
     return Kronecker(_rebuild(spec["core"], tensors, prefix + "core."), spec["copies"], tensors[prefix + "order"])

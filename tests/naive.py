@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -78,3 +79,56 @@ def spread(layer: nn.Module, spatial: tuple[int, ...], Q: Tensor) -> Tensor:
             S = layer(basis).flatten(1).double()  # (input, output)
         total += S @ Q @ S.T
     return total
+
+
+def flow(model: nn.Module, loss: Tensor) -> Tensor:
+    """θ̇ = −∇_θ L, all parameters in one row."""
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    pairs = zip(found, model.parameters(), strict=True)
+    return -torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in pairs])
+
+
+def mixed_hessian(model: nn.Module, x: Tensor, output: int) -> Tensor:
+    """∂²f/∂x∂θ at one point, (d, parameters), one backward pass per input coordinate."""
+    x = x.detach().clone().requires_grad_(True)
+    (g,) = torch.autograd.grad(model(x[None])[0, output], x, create_graph=True)
+    rows = []
+    for entry in g.flatten():
+        found = [None] * len(list(model.parameters()))
+        if entry.requires_grad:
+            found = torch.autograd.grad(entry, list(model.parameters()), retain_graph=True, allow_unused=True)
+        pairs = zip(found, model.parameters(), strict=True)
+        rows.append(torch.cat([(torch.zeros_like(p) if t is None else t).flatten() for t, p in pairs]))
+    return torch.stack(rows).double()
+
+
+def evolution(models: list[nn.Module], points: Tensor, loss: Callable[[nn.Module], Tensor]) -> Tensor:
+    """M: the mean over models and points of Σ over outputs of (∇²_{x,θ} f · θ̇) ∇ₓfᵀ, as a loop. loss: of one model."""
+    total = torch.zeros(points[0].numel(), points[0].numel(), dtype=torch.float64)
+    for model in models:
+        speed = flow(model, loss(model)).double()
+        for x in points:
+            J = jacobian(model, x)
+            for o, a in enumerate(J):
+                total += torch.outer(mixed_hessian(model, x, o) @ speed, a)
+    return total / (len(models) * len(points))
+
+
+def every_sign(model: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    """E[JᵀJ] at the origin over all sign patterns of the weights, each ± its standard deviation under torch's default.
+
+    Where the result depends on second moments of the weights alone, this is the expectation itself, not an estimate.
+    """
+    weights = [p for n, p in model.named_parameters() if n.endswith("weight")]
+    total = sum(p.numel() for p in weights)
+    G = torch.zeros(math.prod(shape), math.prod(shape), dtype=torch.float64)
+    for signs in itertools.product((-1.0, 1.0), repeat=total):
+        left = torch.tensor(signs, dtype=torch.float64)
+        with torch.no_grad():
+            for p in weights:
+                sd = math.sqrt(1 / (3 * p[0].numel()))
+                p.copy_(sd * left[: p.numel()].reshape(p.shape))
+                left = left[p.numel() :]
+        J = jacobian(model, torch.zeros(shape, dtype=torch.float64))
+        G += J.T @ J
+    return G / 2**total

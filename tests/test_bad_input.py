@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.models import MLP, ResNet18
+from netgrain.models import MLP, ResNet18, ViT
 from netgrain.probes import parse_probe
 
 tiny = partial(MLP, channels=1, image_size=4, outputs=2)
@@ -75,7 +75,23 @@ CASES = {
     "workers": (lambda: ng.average_geometry(tiny, SHAPE, members=2, workers=0), "at least one worker"),
     "first layer": (lambda: ng.average_geometry(tiny, SHAPE, first_layer="maybe"), "'auto', 'never' or 'always'"),
     "method": (lambda: ng.average_geometry(tiny, SHAPE, method="exact"), "found 'exact'"),
-    "closed form": (lambda: ng.average_geometry(tiny, SHAPE, method="closed-form"), "use method='sampled'"),
+    "closed form": (
+        lambda: ng.average_geometry(partial(ViT, channels=1), (1, 32, 32), method="closed-form"),
+        "there is no closed form: cat in the model's forward .*use method='sampled'",
+    ),
+    "closed form of members": (
+        lambda: ng.average_geometry(tiny, SHAPE, method="closed-form", members=5),
+        "members= belongs to sampling",
+    ),
+    "origin of a norm": (
+        lambda: ng.average_geometry(
+            partial(ResNet18, channels=1, norm="layer"), (1, 8, 8), method="closed-form", probe=ng.Origin()
+        ),
+        "the origin has no limit for this model: 'stem.1' normalises a constant",
+    ),
+    "check of too few": (lambda: ng.check(tiny, SHAPE, members=10), "at least 64 members"),
+    "statistics of one sample": (lambda: ng.data_statistics(tiny, torch.zeros(1, 3)), "at least two finite"),
+    "statistics without a batch norm": (ng.data_statistics(tiny, torch.zeros(4, 1, 4, 4)), "model with batch norms"),
     "output": (lambda: ng.average_geometry(tiny, SHAPE, members=2, output=7), "the model has 2 outputs"),
     "tuple": (lambda: ng.average_geometry(Pair, SHAPE, members=2), "returned tuple"),
     "integers wanted": (lambda: ng.average_geometry(embedding, (16,), members=2), "failed on inputs of shape"),

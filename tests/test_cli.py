@@ -255,7 +255,19 @@ def test_help_has_examples_line_by_line(run: Run, words: tuple[str, ...]) -> Non
 
 def test_every_option_is_explained(run: Run) -> None:
     _, stdout, _ = run("geometry", "--help")
-    options = ("input", "probe", "method", "members", "tolerance", "seed", "output", "first-layer", "workers", "out")
+    options = (
+        "input",
+        "probe",
+        "method",
+        "check",
+        "members",
+        "tolerance",
+        "seed",
+        "output",
+        "first-layer",
+        "workers",
+        "out",
+    )
     for option in (*options, "json"):
         assert re.search(rf"^  --{option}( [A-Z]+)? +\w", stdout, re.MULTILINE), option
 
@@ -287,7 +299,7 @@ def test_version(run: Run) -> None:
         ((*NET, "--members", "5", "--tolerance", "0.1"), "expected members= or tolerance=, found both"),
         ((*NET, "--tolerance", "1.5"), "expected a tolerance between 0 and 1"),
         ((*NET, "--workers", "0"), "expected at least one worker"),
-        ((*NET, "--method", "guess"), "method expects 'auto' or 'sampled', found 'guess'"),
+        ((*NET, "--method", "guess"), "method expects 'auto', 'closed-form' or 'sampled', found 'guess'"),
         ((*NET, "--first-layer", "maybe"), "first_layer expects 'auto', 'never' or 'always', found 'maybe'"),
         ((*NET, "--output", "some"), "--output expects all, mean, an index as in 3, or diff:0,1; found 'some'"),
         ((*NET, "--output", "7"), "output 7 was asked for, the model has 2 outputs"),

@@ -1,0 +1,215 @@
+"""Is the closed form right for this module? Compare it with sampled members, band by band of its own spectrum.
+
+For a band U of eigenvectors of the closed form with eigenvalues λ, the sampled energy tr(Uᵀ G_sampled U) is an unbiased
+estimate of Σλ whatever the sampling noise does to eigenvectors, so every band from the largest eigenvalue down to a
+millionth of it can be judged in standard errors. These come from means over batches of members: members of narrow
+networks are heavy-tailed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.average import closed_form
+from netgrain.ensemble import Make, Output
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.forms import Form
+from netgrain.geometry import Geometry, corr
+from netgrain.probes import Probe
+from netgrain.sampling import sampled_geometry
+
+FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
+PER_DECADE = 2
+STANDARD_ERRORS = 4.0
+BATCHES = 32
+
+
+@dataclass(frozen=True)
+class Band:
+    """Eigenvalues start … stop−1: sampled over predicted energy."""
+
+    start: int
+    stop: int
+    largest: float  # as a share of the top eigenvalue
+    smallest: float
+    ratio: Estimate
+
+    @property
+    def z(self) -> float:
+        """Deviation from one in standard errors; as these come from few batches, Student's t made a normal deviate."""
+        from scipy.special import ndtri, stdtr
+
+        if not self.ratio.stderr > 0:
+            return math.inf
+        t = (self.ratio.value - 1) / self.ratio.stderr
+        return float(-math.copysign(1, t) * ndtri(stdtr(self.ratio.n - 1, -abs(t))))
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """The outcome of `netgrain.check`; print it."""
+
+    closed: Geometry
+    sampled: Geometry
+    bands: tuple[Band, ...]
+    corr: Estimate
+
+    @property
+    def agrees(self) -> bool:
+        """Every band within four standard errors."""
+        return all(abs(b.z) <= STANDARD_ERRORS for b in self.bands)
+
+    @property
+    def deviation(self) -> float:
+        """The largest |sampled / closed − 1| over bands."""
+        return max(abs(b.ratio.value - 1) for b in self.bands)
+
+    @property
+    def verdict(self) -> str:
+        worst = max(self.bands, key=lambda b: abs(b.z))
+        if self.agrees:
+            return (
+                f"agrees: all {len(self.bands)} bands within {STANDARD_ERRORS:g} standard errors "
+                f"of {self.sampled.members} sampled members (largest deviation {abs(worst.z):.1f})"
+            )
+        kind = (
+            "the closed form is exact here, so this is a bug"
+            if self.closed.exact
+            else "the closed form is the wide limit"
+        )
+        return (
+            f"differs: the band of eigenvalues {worst.start + 1} to {worst.stop} is off by "
+            f"{worst.ratio.value - 1:+.1%}, {abs(worst.z):.1f} standard errors; {kind}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "agrees": self.agrees,
+            "verdict": self.verdict,
+            "deviation": self.deviation,
+            "members": self.sampled.members,
+            "exact": self.closed.exact,
+            "corr": self.corr.as_dict(),
+            "bands": [
+                {
+                    "from": b.start + 1,
+                    "to": b.stop,
+                    "largest": b.largest,
+                    "smallest": b.smallest,
+                    "ratio": b.ratio.as_dict(),
+                    "standard_errors": b.z,
+                }
+                for b in self.bands
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = ["  eigenvalues         share of the largest    sampled / closed    standard errors"]
+        for b in self.bands:
+            share = f"{b.largest:.1e} – {b.smallest:.1e}"
+            ratio = f"{b.ratio.value:.4f} ± {b.ratio.stderr:.4f}"
+            lines.append(f"  {b.start + 1:>6} to {b.stop:<8} {share:>22} {ratio:>20} {b.z:>15.1f}")
+        lines.append(f"  Corr(closed, sampled) = {self.corr}")
+        lines.append(f"  {self.verdict}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def check(
+    make: Make,
+    input_shape: Sequence[int],
+    *,
+    members: int = 2000,
+    probe: Probe | None = None,
+    output: Output = "all",
+    seed: int = 0,
+    probes: int | None = None,
+    closed: Geometry | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Check:
+    """Compare the closed form with `members` plainly sampled networks, in standard errors per band of eigenvalues.
+
+    closed: a geometry to judge instead of netgrain's own closed form.
+
+    >>> from torch import nn
+    >>> def make():
+    ...     return nn.Sequential(nn.Conv1d(1, 2, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
+    >>> check(make, (1, 3), members=500).agrees
+    True
+    """
+    if members < 2 * BATCHES:
+        raise NetgrainError(f"expected at least {2 * BATCHES} members to make error bars from, found {members}.")
+    if closed is None:
+        closed = closed_form(make, input_shape, probe=probe, output=output, seed=seed, progress=progress)
+    # other members than those that a wide-limit pass may have looked at
+    sampled = sampled_geometry(
+        make,
+        input_shape,
+        probe=probe,
+        members=members,
+        output=output,
+        seed=seed + 1,
+        first_layer="never",
+        probes=probes,
+        workers=workers,
+        progress=progress,
+    )
+    return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled))
+
+
+def _bands(closed: Geometry, form: Form) -> list[Band]:
+    sampled = form.batched(BATCHES)
+    if sampled.parts < 2:
+        raise NetgrainError("the sampled geometry has no parts to make error bars from; use a smaller input.")
+    judge, expected = closed, None
+    if closed.form.parts >= 4:
+        # an average over points is noisy too: its bands come from one half of the points, its values from the other
+        judge = replace(closed, form=closed.form.subset(range(0, closed.form.parts, 2)))
+        expected = closed.form.subset(range(1, closed.form.parts, 2))
+    values, copies = judge._spectrum.values, judge._copies
+    top = float(values[0])
+    if top <= 0:
+        raise NetgrainError("the closed form is zero: there is nothing to compare.")
+    found = []
+    for start, stop in _edges(values / top):
+        basis = judge.directions(stop * copies)[start * copies :].reshape((stop - start) * copies, -1)
+        seen = _mean(_energies(sampled, basis), sampled.counts)
+        known = Estimate(float(values[start:stop].sum()) * copies)
+        if expected is not None:
+            known = _mean(_energies(expected, basis), expected.counts)
+        ratio = seen.value / known.value
+        error = math.hypot(seen.stderr / seen.value, known.stderr / known.value) * ratio if seen.value else math.nan
+        ends = float(values[start]) / top, float(values[stop - 1]) / top
+        estimate = Estimate(ratio, error, sampled.parts)
+        found.append(Band(start * copies, stop * copies, *ends, estimate))
+    return found
+
+
+def _energies(form: Form, basis: Tensor) -> Tensor:
+    """tr(U A_i Uᵀ) of every part."""
+    return torch.stack([(basis * form.part(i).matvec(basis)).sum() for i in range(form.parts)])
+
+
+def _mean(energies: Tensor, counts: Tensor) -> Estimate:
+    shares = counts.double() / counts.sum()
+    mean = float((shares * energies).sum())
+    variance = float((shares * (energies - mean).square()).sum()) / (len(energies) - 1)
+    return Estimate(mean, math.sqrt(variance), len(energies))
+
+
+def _edges(shares: Tensor) -> list[tuple[int, int]]:
+    """Runs of descending eigenvalues between powers of ten^(1/PER_DECADE), down to FLOOR."""
+    steps = (-shares.clamp(min=1e-300).log10() * PER_DECADE + 1e-9).floor().long()
+    last = int((shares > FLOOR).sum())
+    edges = [0, *(i for i in range(1, last) if steps[i] != steps[i - 1]), last]
+    return list(itertools.pairwise(edges))

@@ -1,0 +1,451 @@
+"""Second moments over a grid of positions: E[v(p) v(p')], held as small as their structure allows.
+
+`Separable` is a sum of Kronecker products, one factor per axis: what convolutions, pools and residual sums make of the
+identity as long as no activation varies over positions. `Full` is the matrix itself, one for each probe point. An axis
+on which a moment is the identity is never written out, in both.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netgrain.closed_form.trace import Unsupported
+from netgrain.separated import Separated
+
+MOST_TERMS = 48  # a longer sum of Kronecker products is compressed
+LARGEST = 4096  # positions of a Full moment: 128 MiB in float64
+
+
+@dataclass(frozen=True)
+class Taps:
+    """One axis of a convolution: output q meets input stride·q + dilation·t − padding through kernel entry t."""
+
+    size: int  # input positions
+    out: int  # output positions
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+    def windows(self) -> list[tuple[slice, slice]]:
+        """For each kernel entry, the outputs that see the image through it, and the inputs they see."""
+        found = []
+        for t in range(self.kernel):
+            offset = self.dilation * t - self.padding
+            first = max(0, math.ceil(-offset / self.stride))
+            last = min(self.out - 1, (self.size - 1 - offset) // self.stride)
+            if last >= first:
+                start = self.stride * first + offset
+                stop = self.stride * last + offset + 1
+                found.append((slice(first, last + 1), slice(start, stop, self.stride)))
+        return found
+
+
+def gathered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
+    """Σ_t T[s·q+t, s·q'+t] over two dimensions of a tensor: from inputs to outputs."""
+    shape = list(T.shape)
+    shape[a] = shape[b] = taps.out
+    out = T.new_zeros(shape)
+    for outputs, inputs in taps.windows():
+        out[_at(T.dim(), a, b, outputs)] += T[_at(T.dim(), a, b, inputs)]
+    return out
+
+
+def scattered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
+    """The adjoint of `gathered`: from outputs to inputs."""
+    shape = list(T.shape)
+    shape[a] = shape[b] = taps.size
+    out = T.new_zeros(shape)
+    for outputs, inputs in taps.windows():
+        out[_at(T.dim(), a, b, inputs)] += T[_at(T.dim(), a, b, outputs)]
+    return out
+
+
+def _at(dims: int, a: int, b: int, where: slice) -> tuple[slice, ...]:
+    index = [slice(None)] * dims
+    index[a] = index[b] = where
+    return tuple(index)
+
+
+class Moment(ABC):
+    """A second moment over positions; sizes are those of the position axes, in order."""
+
+    sizes: tuple[int, ...]
+
+    @abstractmethod
+    def scaled(self, factor: float | Tensor) -> Moment:
+        """factor · M; a tensor has one number per probe point."""
+
+    @abstractmethod
+    def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
+        """Along one axis, from the inputs of a convolution to its outputs, or back."""
+
+    @abstractmethod
+    def mapped(self, axis: int, A: Tensor) -> Moment:
+        """A M Aᵀ along one axis."""
+
+    @abstractmethod
+    def traced(self, axes: Sequence[int]) -> Moment:
+        """The partial trace over some axes, which disappear."""
+
+    @abstractmethod
+    def with_identity(self, axes: Sequence[int], sizes: Sequence[int]) -> Moment:
+        """The adjoint of `traced`: new axes (their places in the result) on which the moment is the identity."""
+
+    @abstractmethod
+    def permuted(self, order: Sequence[int]) -> Moment: ...
+
+    @abstractmethod
+    def merged(self, axis: int, count: int) -> Moment:
+        """`count` neighbouring axes become one (count 0: a new axis of size one)."""
+
+    @abstractmethod
+    def split(self, axis: int, sizes: Sequence[int]) -> Moment:
+        """One axis becomes several; the inverse of `merged`."""
+
+    @abstractmethod
+    def full(self) -> Full:
+        """The matrix itself."""
+
+    @abstractmethod
+    def constant(self) -> Tensor | None:
+        """The common value of all entries, one per probe point, if they are all equal."""
+
+    def plus(self, other: Moment) -> Moment:
+        if isinstance(self, Separable) and isinstance(other, Separable):
+            return self.joined(other)
+        return self.full().added(other.full())
+
+    def times(self, kernel: Moment) -> Moment:
+        """The entrywise product with a kernel over the same positions."""
+        if (value := kernel.constant()) is not None:
+            return self.scaled(value)
+        if (value := self.constant()) is not None:
+            return kernel.scaled(value)
+        return self.full().multiplied(kernel.full())
+
+
+def ones(sizes: Sequence[int]) -> Separable:
+    return Separable(
+        tuple(sizes),
+        torch.ones(1, dtype=torch.float64),
+        tuple(torch.ones(1, n, n, dtype=torch.float64) for n in sizes),
+    )
+
+
+def identity(sizes: Sequence[int]) -> Separable:
+    return Separable(tuple(sizes), torch.ones(1, dtype=torch.float64), (None,) * len(sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Separable(Moment):
+    """Σ_r w_r · F_r1 ⊗ F_r2 ⊗ …; a factor None is the identity in every term."""
+
+    sizes: tuple[int, ...]
+    weights: Tensor  # (terms,)
+    factors: tuple[Tensor | None, ...]  # (terms, n, n) per axis
+
+    @property
+    def terms(self) -> int:
+        return len(self.weights)
+
+    def _factor(self, axis: int) -> Tensor:
+        factor = self.factors[axis]
+        if factor is None:
+            return torch.eye(self.sizes[axis], dtype=torch.float64).expand(self.terms, -1, -1)
+        return factor
+
+    def _replaced(self, axis: int, factor: Tensor | None, size: int) -> Separable:
+        sizes, factors = list(self.sizes), list(self.factors)
+        sizes[axis], factors[axis] = size, factor
+        return Separable(tuple(sizes), self.weights, tuple(factors))
+
+    def scaled(self, factor: float | Tensor) -> Moment:
+        if isinstance(factor, Tensor):
+            if factor.numel() > 1:
+                return self.full().scaled(factor)
+            factor = float(factor)
+        return Separable(self.sizes, self.weights * factor, self.factors)
+
+    def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
+        move, size = (scattered, taps.size) if back else (gathered, taps.out)
+        if self.factors[axis] is None:  # the identity is the same in every term
+            moved = move(torch.eye(self.sizes[axis], dtype=torch.float64), 0, 1, taps).expand(self.terms, -1, -1)
+        else:
+            moved = move(self._factor(axis), 1, 2, taps)
+        return self._replaced(axis, moved, size)
+
+    def mapped(self, axis: int, A: Tensor) -> Moment:
+        return self._replaced(axis, A @ self._factor(axis) @ A.T, len(A))
+
+    def traced(self, axes: Sequence[int]) -> Moment:
+        weights = self.weights
+        for k in axes:
+            factor = self.factors[k]
+            trace = self.sizes[k] if factor is None else factor.diagonal(dim1=1, dim2=2).sum(1)
+            weights = weights * trace
+        kept = [k for k in range(len(self.sizes)) if k not in axes]
+        return Separable(tuple(self.sizes[k] for k in kept), weights, tuple(self.factors[k] for k in kept))
+
+    def with_identity(self, axes: Sequence[int], sizes: Sequence[int]) -> Moment:
+        all_sizes, factors = list(self.sizes), list(self.factors)
+        for k, n in sorted(zip(axes, sizes, strict=True)):
+            all_sizes.insert(k, n)
+            factors.insert(k, None)
+        return Separable(tuple(all_sizes), self.weights, tuple(factors))
+
+    def permuted(self, order: Sequence[int]) -> Moment:
+        return Separable(tuple(self.sizes[k] for k in order), self.weights, tuple(self.factors[k] for k in order))
+
+    def merged(self, axis: int, count: int) -> Moment:
+        inside = range(axis, axis + count)
+        size = math.prod(self.sizes[k] for k in inside)
+        merged: Tensor | None = None
+        if any(self.factors[k] is not None for k in inside):
+            merged = torch.ones(self.terms, 1, 1, dtype=torch.float64)
+            for k in inside:
+                merged = torch.einsum("rab,rcd->racbd", merged, self._factor(k)).reshape(
+                    self.terms, merged.shape[1] * self.sizes[k], -1
+                )
+        sizes = (*self.sizes[:axis], size, *self.sizes[axis + count :])
+        return Separable(sizes, self.weights, (*self.factors[:axis], merged, *self.factors[axis + count :]))
+
+    def split(self, axis: int, sizes: Sequence[int]) -> Moment:
+        all_sizes = (*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :])
+        factor = self.factors[axis]
+        if factor is None or len(sizes) == 1:
+            return Separable(
+                all_sizes, self.weights, (*self.factors[:axis], *(factor,) * len(sizes), *self.factors[axis + 1 :])
+            )
+        if factor.shape[1:] == (1, 1):
+            weights = self.weights * factor[:, 0, 0]
+            return Separable(
+                all_sizes, weights, (*self.factors[:axis], *(None,) * len(sizes), *self.factors[axis + 1 :])
+            )
+        return self.full().split(axis, sizes)
+
+    def joined(self, other: Separable) -> Separable:
+        factors: list[Tensor | None] = []
+        for k in range(len(self.sizes)):
+            if self.factors[k] is None and other.factors[k] is None:
+                factors.append(None)
+            else:
+                factors.append(torch.cat([self._factor(k), other._factor(k)]))
+        total = Separable(self.sizes, torch.cat([self.weights, other.weights]), tuple(factors))
+        return total.compressed() if total.terms > MOST_TERMS else total
+
+    def compressed(self) -> Separable:
+        """Fewer terms, the same sum up to rounding."""
+        written = [k for k in range(len(self.sizes)) if self.factors[k] is not None]
+        if not written or self.terms == 1:
+            weights = self.weights.sum(0, keepdim=True)
+            return Separable(self.sizes, weights, tuple(f if f is None else f[:1] for f in self.factors))
+        small = self.separated().compressed()
+        factors: list[Tensor | None] = [None] * len(self.sizes)
+        for k, factor in zip(written, small.factors, strict=True):
+            factors[k] = factor
+        return Separable(self.sizes, torch.ones(len(small.factors[0]), dtype=torch.float64), tuple(factors))
+
+    def separated(self) -> Separated:
+        """The axes that are not the identity, as a form."""
+        written = [f for f in self.factors if f is not None]
+        if not written:
+            return Separated((self.weights.sum().reshape(1, 1, 1),))
+        return Separated((written[0] * self.weights[:, None, None], *written[1:]))
+
+    def full(self) -> Full:
+        written = tuple(k for k in range(len(self.sizes)) if self.factors[k] is not None)
+        sizes = [self.sizes[k] for k in written]
+        _check_size(sizes)
+        dense = self.separated().dense().clone()
+        eye = frozenset(range(len(self.sizes))) - set(written)
+        return Full(self.sizes, dense.reshape(1, *sizes, *sizes), eye)
+
+    def constant(self) -> Tensor | None:
+        total = self.weights
+        for k, factor in enumerate(self.factors):
+            if factor is None:
+                if self.sizes[k] > 1:
+                    return None
+                continue
+            first = factor[:, :1, :1]
+            if not bool((factor == first).all()):
+                return None
+            total = total * first[:, 0, 0]
+        return total.sum(0, keepdim=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Full(Moment):
+    """The matrix over all axes that are not the identity, for each probe point."""
+
+    sizes: tuple[int, ...]
+    values: Tensor  # (points, *sizes of the written axes, *again)
+    eye: frozenset[int] = frozenset()
+
+    @property
+    def written(self) -> list[int]:
+        return [k for k in range(len(self.sizes)) if k not in self.eye]
+
+    @property
+    def positions(self) -> int:
+        return math.prod(self.sizes[k] for k in self.written)
+
+    def matrices(self) -> Tensor:
+        """(points, positions, positions) over the written axes."""
+        return self.values.reshape(len(self.values), self.positions, self.positions)
+
+    def _written_out(self) -> Full:
+        """With no axis left implicit."""
+        if not self.eye:
+            return self
+        _check_size(self.sizes)
+        n, core = len(self.values), self.positions
+        hidden = sorted(self.eye)
+        copies = math.prod(self.sizes[k] for k in hidden)
+        out = self.values.new_zeros(n, copies, core, copies, core)
+        out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, copies))
+        order = [*hidden, *self.written]
+        sizes = [self.sizes[k] for k in order]
+        back = [order.index(k) for k in range(len(order))]
+        K = len(order)
+        values = out.reshape(n, *sizes, *sizes).permute(0, *(1 + k for k in back), *(1 + K + k for k in back))
+        return Full(self.sizes, values.contiguous())
+
+    def _pair(self, axis: int) -> tuple[int, int]:
+        place = self.written.index(axis)
+        return 1 + place, 1 + len(self.written) + place
+
+    def _writing(self, axis: int) -> Full:
+        """The same with this axis written out."""
+        if axis not in self.eye:
+            return self
+        n, core = len(self.values), self.positions
+        size = self.sizes[axis]
+        _check_size([size, core])
+        out = self.values.new_zeros(n, size, core, size, core)
+        out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, size))
+        order = [axis, *self.written]
+        sizes = [self.sizes[k] for k in order]
+        inside = sorted(order)
+        back = [order.index(k) for k in inside]
+        K = len(order)
+        values = out.reshape(n, *sizes, *sizes).permute(0, *(1 + k for k in back), *(1 + K + k for k in back))
+        return Full(self.sizes, values.contiguous(), self.eye - {axis})
+
+    def scaled(self, factor: float | Tensor) -> Moment:
+        if isinstance(factor, Tensor):
+            factor = factor.reshape(-1, *[1] * (self.values.dim() - 1))
+        return Full(self.sizes, self.values * factor, self.eye)
+
+    def _resized(self, axis: int, values: Tensor, size: int) -> Full:
+        sizes = list(self.sizes)
+        sizes[axis] = size
+        return Full(tuple(sizes), values, self.eye)
+
+    def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
+        here = self._writing(axis)
+        move, size = (scattered, taps.size) if back else (gathered, taps.out)
+        _check_size([size, here.positions // here.sizes[axis]])
+        return here._resized(axis, move(here.values, *here._pair(axis), taps), size)
+
+    def mapped(self, axis: int, A: Tensor) -> Moment:
+        here = self._writing(axis)
+        a, b = here._pair(axis)
+        _check_size([len(A), here.positions // here.sizes[axis]])
+        once = torch.tensordot(here.values, A, dims=([a], [1])).movedim(-1, a)
+        values = torch.tensordot(once, A, dims=([b], [1])).movedim(-1, b)
+        return here._resized(axis, values.contiguous(), len(A))
+
+    def traced(self, axes: Sequence[int]) -> Moment:
+        values = self.values
+        factor = math.prod(self.sizes[k] for k in axes if k in self.eye)
+        count = len(self.written)
+        for place in sorted((self.written.index(k) for k in axes if k not in self.eye), reverse=True):
+            values = values.diagonal(dim1=1 + place, dim2=1 + count + place).sum(-1)
+            count -= 1
+        kept = [k for k in range(len(self.sizes)) if k not in axes]
+        eye = frozenset(i for i, k in enumerate(kept) if k in self.eye)
+        return Full(tuple(self.sizes[k] for k in kept), values * factor, eye)
+
+    def with_identity(self, axes: Sequence[int], sizes: Sequence[int]) -> Moment:
+        labels: list[tuple[int, bool]] = [(n, k in self.eye) for k, n in enumerate(self.sizes)]
+        for k, n in sorted(zip(axes, sizes, strict=True)):
+            labels.insert(k, (n, True))
+        eye = frozenset(k for k, (_, hidden) in enumerate(labels) if hidden)
+        return Full(tuple(n for n, _ in labels), self.values, eye)
+
+    def permuted(self, order: Sequence[int]) -> Moment:
+        sizes = tuple(self.sizes[k] for k in order)
+        eye = frozenset(i for i, k in enumerate(order) if k in self.eye)
+        places = [self.written.index(k) for k in order if k not in self.eye]
+        K = len(places)
+        values = self.values.permute(0, *(1 + p for p in places), *(1 + K + p for p in places))
+        return Full(sizes, values.contiguous(), eye)
+
+    def merged(self, axis: int, count: int) -> Moment:
+        inside = range(axis, axis + count)
+        size = math.prod(self.sizes[k] for k in inside)
+        sizes = (*self.sizes[:axis], size, *self.sizes[axis + count :])
+        here = self
+        hidden = all(k in self.eye for k in inside)
+        if not hidden:
+            for k in inside:
+                here = here._writing(k)
+        eye = frozenset(k if k < axis else k - count + 1 for k in here.eye if k not in inside)
+        if hidden:
+            return Full(sizes, here.values, eye | {axis})
+        written = [sizes[k] for k in range(len(sizes)) if k not in eye]
+        return Full(sizes, here.values.reshape(-1, *written, *written), eye)
+
+    def split(self, axis: int, sizes: Sequence[int]) -> Moment:
+        all_sizes = (*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :])
+        grown = len(sizes) - 1
+        eye = frozenset(k if k < axis else k + grown for k in self.eye if k != axis)
+        if axis in self.eye:
+            return Full(all_sizes, self.values, eye | set(range(axis, axis + len(sizes))))
+        written = [n for k, n in enumerate(all_sizes) if k not in eye]
+        return Full(all_sizes, self.values.reshape(-1, *written, *written), eye)
+
+    def added(self, other: Full) -> Full:
+        a, b = self._alike(other)
+        return Full(self.sizes, a.values + b.values, a.eye)
+
+    def multiplied(self, other: Full) -> Full:
+        a, b = self, other
+        # identity ∘ kernel keeps only the kernel's diagonal, so a common implicit axis may stay implicit
+        if a.eye != b.eye:
+            a, b = a._written_out(), b._written_out()
+        return Full(self.sizes, a.values * b.values, a.eye)
+
+    def _alike(self, other: Full) -> tuple[Full, Full]:
+        if self.eye == other.eye:
+            return self, other
+        return self._written_out(), other._written_out()
+
+    def full(self) -> Full:
+        return self
+
+    def constant(self) -> Tensor | None:
+        if any(self.sizes[k] > 1 for k in self.eye):
+            return None
+        flat = self.values.reshape(len(self.values), -1)
+        if flat.shape[1] > 1 and not bool((flat == flat[:, :1]).all()):
+            return None
+        return flat[:, 0]
+
+
+def _check_size(sizes: Sequence[int]) -> None:
+    """Refuse a matrix that would not fit, with the number."""
+    positions = math.prod(sizes)
+    if positions > LARGEST:
+        raise Unsupported(
+            f"its activations vary over {positions} positions, so the closed form would hold matrices of "
+            f"{positions**2 * 8 / 2**30:.1f} GiB (the limit is {LARGEST} positions)"
+        )

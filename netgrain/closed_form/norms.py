@@ -1,0 +1,151 @@
+"""Normalisation layers: fresh, with the statistics of data, or over the channels of one sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.closed_form.moments import Moment
+from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, NormalisesNothing, Process, summed
+from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
+from netgrain.closed_form.trace import Step, Unsupported, Weight
+from netgrain.closed_form.values import CHANNEL, Block, Gain, Term, Value
+
+
+@rule("batch_norm")
+def _batch_norm(step: Step, values: list[Value], run: Pass) -> Value:
+    x = values[0]
+    names = ("running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    running_mean, running_var, weight, bias, training, _, eps = arguments(step, *names, eps=1e-5, training=False)
+    if training or not isinstance(running_mean, Weight) or not isinstance(running_var, Weight):
+        raise Unsupported(f"{step.where} uses the statistics of the batch")
+    gamma, beta = _affine(step, weight, bias, run)
+    if run.data_statistics:
+        if not run.observing:
+            raise NeedsMembers(f"{step.where} has statistics of data")
+        _check_first_axis(x, step)
+        gains = gamma / (run.buffer(running_var).double() + eps).sqrt()
+        made = [Gain(gains[a:b]) for a, b in x.spans()]
+
+        def send(block: int, term: Term) -> None:
+            x.receive(block, Term(term.moment, (*term.factors, made[block]), term.averaged))
+
+        return Value(x.axes, x.sizes, x.blocks, step, send)
+    mean, variance = run.law(running_mean, step), run.law(running_var, step)
+    if mean.variance or variance.variance or mean.mean:
+        raise Unsupported(f"{step.where} has statistics that are not those of a fresh layer")
+    return affine_map(step, x, gamma / math.sqrt(variance.mean + eps), beta, run)
+
+
+def _affine(step: Step, weight: Any, bias: Any, run: Pass) -> tuple[float, float]:
+    """Constant gain and shift of a normalisation."""
+    numbers = []
+    for tensor, default in ((weight, 1.0), (bias, 0.0)):
+        if tensor is None:
+            numbers.append(default)
+            continue
+        if not isinstance(tensor, Weight):
+            raise Unsupported(f"{step.where} has a gain or shift that is computed")
+        law = run.use_weight(tensor, step)
+        if law.variance:
+            raise Unsupported(f"{step.where}: '{tensor.name}' starts at random")
+        numbers.append(law.mean)
+    return numbers[0], numbers[1]
+
+
+@rule("layer_norm", "group_norm", "rms_norm")
+def _norm(step: Step, values: list[Value], run: Pass) -> Value:
+    """In a wide layer the statistics over channels are those of the process: a known scale at each position."""
+    x = values[0]
+    names = {
+        "layer_norm": ("normalized_shape", "weight", "bias", "eps"),
+        "group_norm": ("num_groups", "weight", "bias", "eps"),
+        "rms_norm": ("normalized_shape", "weight", "eps"),
+    }[step.name]
+    given = dict(zip(names, arguments(step, *names, eps=1e-5), strict=True))
+    gamma, beta = _affine(step, given["weight"], given.get("bias"), run)
+    eps = torch.finfo(torch.float32).eps if given["eps"] is None else given["eps"]
+    centred = step.name != "rms_norm"
+    if step.name == "group_norm":
+        _check_first_axis(x, step)
+        normalised = tuple(range(len(x.axes)))
+        if given["num_groups"] > 1 and len(x.blocks) > 1:
+            raise Unsupported(f"{step.where} groups channels of different kinds")
+    else:
+        normalised = tuple(range(len(x.axes) - len(given["normalized_shape"]), len(x.axes)))
+    atoms = [k for a in normalised for k in x.axes[a]]
+    if CHANNEL not in atoms:
+        raise Unsupported(f"{step.where} normalises positions without channels")
+    inside = [k for k in atoms if k != CHANNEL]  # position atoms that are averaged over together with the channels
+    run.inexact("normalisation")
+    means, squares = _channel_statistics(step, x, run, centred)
+    mean, square = (_spread_over(s, x.sizes, inside) for s in (means, squares))
+    spread = square - mean**2 if centred else square
+    if bool((spread <= eps).any()):
+        raise NormalisesNothing(step.module or step.name)
+    scale = gamma / (spread + eps).sqrt()  # (points, positions), constant over `inside`
+    flat = bool((scale == scale[:, :1]).all())
+
+    def gained(m: Moment) -> Moment:
+        if flat:
+            return m.scaled(scale[:, 0] ** 2)
+        full = m.full()._written_out()
+        outer = scale[:, :, None] * scale[:, None, :]
+        return replace(full, values=full.values * outer.reshape(-1, *x.sizes, *x.sizes))
+
+    def process(b: Block) -> Process:
+        if run.observing:
+            return b.process
+        if flat and len(scale) == 1 and not bool((mean != 0).any()):
+            out = b.process.scaled(float(scale[0, 0]))
+        elif isinstance(b.process, Gaussian) and b.process.centre == 0:
+            out = Gaussian(gained(b.process.covariance), 0.0, b.process.width)
+        else:
+            raise NeedsMembers(f"{step.where} of something with a mean")
+        return out if beta == 0 else summed(out, Fixed(beta, x.sizes))
+
+    blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
+
+    def send(block: int, term: Term) -> None:
+        x.receive(block, replace(term, moment=gained(term.moment)))
+
+    return Value(x.axes, x.sizes, blocks, step, send)
+
+
+def _channel_statistics(step: Step, x: Value, run: Pass, centred: bool) -> tuple[Tensor, Tensor]:
+    """Mean and mean square over channels at each position, (points, positions)."""
+    if run.observing:
+        seen = [p.values for p in x.observed(run.tensor(step.args[0]))]
+        every = torch.cat(seen, 1)
+        return every.mean(1), every.square().mean(1)
+    means, squares = [], []
+    positions = math.prod(x.sizes)
+    for b in x.blocks:
+        share = b.channels / x.channels
+        m = b.process.second()
+        value = m.constant()
+        diagonal = (
+            value.reshape(-1, 1) if value is not None else m.full()._written_out().matrices().diagonal(dim1=1, dim2=2)
+        )
+        squares.append(share * diagonal.expand(-1, positions))
+        means.append(
+            share * (b.process.mean() if centred else torch.zeros(1, 1, dtype=torch.float64)).expand(-1, positions)
+        )
+    return sum(means[1:], means[0]), sum(squares[1:], squares[0])
+
+
+def _spread_over(values: Tensor, sizes: tuple[int, ...], inside: list[int]) -> Tensor:
+    """Replace by the mean over some position atoms."""
+    if not inside:
+        return values
+    shaped = values.reshape(-1, *sizes)
+    return shaped.mean([1 + k for k in inside], keepdim=True).expand_as(shaped).reshape(values.shape)
+
+
+def _check_first_axis(x: Value, step: Step) -> None:
+    if not x.axes or x.axes[0] not in ((CHANNEL,), ()):
+        raise Unsupported(f"{step.where} expects the channels in the first axis")

@@ -1,0 +1,227 @@
+"""What happens to each channel on its own: activations, maxima, sums, products with numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.processes import (
+    AtKink,
+    Fixed,
+    NeedsMembers,
+    Observed,
+    Points,
+    Process,
+    activated,
+    summed,
+)
+from netgrain.closed_form.rules import Pass, affine_map, channels_first, rule
+from netgrain.closed_form.trace import Ref, Step, Unsupported, Weight
+from netgrain.closed_form.values import CHANNEL, Block, Choice, Slope, Term, Value, arranged, renamed
+
+
+def elementwise(step: Step, x: Value, activation: Activation, run: Pass) -> Value:
+    blocks = []
+    for b in x.blocks:
+        process: Process
+        if isinstance(b.process, Points):
+            raise Unsupported(f"{step.where} is an activation of the input itself")
+        if run.observing:
+            process = b.process
+            if run.at_origin and isinstance(process, Observed) and _on_kink(process.values, activation):
+                raise AtKink
+        else:
+            process = activated(activation, b.process)
+        if b.narrow and not isinstance(b.process, Fixed):
+            raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
+        blocks.append(Block(b.channels, process, b.sources, fresh=False, narrow=b.narrow))
+
+    def send(block: int, term: Term) -> None:
+        of = x.blocks[block].process
+        if term.averaged and not isinstance(of, Fixed):
+            raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
+        x.receive(block, Term(term.moment, (*term.factors, _slope(activation, of)), term.averaged))
+
+    made: dict[int, Slope] = {}
+
+    def _slope(activation: Activation, of: Process) -> Slope:
+        # one object per place, so that gradients that took the same way are recognised
+        return made.setdefault(id(of), Slope(activation, of))
+
+    return Value(x.axes, x.sizes, tuple(blocks), step, send)
+
+
+def _on_kink(values: Tensor, activation: Activation) -> bool:
+    return any(float((values == kink).double().mean()) > 0.01 for kink in activation.kinks)
+
+
+@rule("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
+    x = channels_first(values[0], step)
+    if len(step.shapes) > 1:
+        raise Unsupported(f"{step.where} returns the places of its maxima")
+    sizes = step.shapes[0][2:]
+    if not run.observing:
+        if all(isinstance(b.process, Fixed) for b in x.blocks):
+            raise AtKink
+        raise NeedsMembers(f"{step.where} has no closed form")
+    seen = run.tensor(step.args[0])
+    kwargs = {**step.kwargs, "return_indices": True}
+    _, winners = step.function(seen, *step.args[1:], **kwargs)
+    if run.at_origin and float((seen == 0).double().mean()) > 0.5:
+        raise AtKink  # windows tie
+    winners = winners.flatten(2)
+    choices = [Choice(winners[:, a:b], x.sizes) for a, b in x.spans()]
+
+    def send(block: int, term: Term) -> None:
+        if term.averaged:
+            raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
+        x.receive(block, Term(term.moment, (*term.factors, choices[block]), False))
+
+    blocks = tuple(Block(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
+    return Value(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
+
+
+@rule("add", "radd", "iadd", "sub", "isub", "rsub")
+def _add(step: Step, values: list[Value], run: Pass) -> Value:
+    if step.kwargs.get("alpha", 1) != 1:
+        raise Unsupported(f"{step.where} adds a multiple")
+    if len(values) == 1:
+        return _shifted(step, values[0], run)
+    sign = -1.0 if "sub" in step.name else 1.0
+    return _residual(step, values[0], values[1], sign, run)
+
+
+def _number(step: Step, run: Pass) -> float | None:
+    """The other operand, if it is one known number."""
+    others = [a for a in step.args if not isinstance(a, Ref)]
+    if len(others) == 1 and isinstance(others[0], int | float):
+        return float(others[0])
+    if len(others) == 1 and isinstance(others[0], Weight):
+        law = run.use_weight(others[0], step)
+        if law.variance == 0:
+            return law.mean
+    return None
+
+
+def _shifted(step: Step, x: Value, run: Pass) -> Value:
+    number = _number(step, run)
+    if number is None:
+        raise Unsupported(f"{step.where} adds something that is not a plain number")
+    reverse = "sub" in step.name and not isinstance(step.args[0], Ref)
+    gain, shift = (-1.0, number) if reverse or step.name == "rsub" else (1.0, -number if "sub" in step.name else number)
+    if number == 0 and gain == 1:
+        return renamed(x, x.axes, step)
+    if any(isinstance(b.process, Points) for b in x.blocks):
+        points = x.blocks[0].process
+        assert isinstance(points, Points)
+        block = replace(x.blocks[0], process=Points(points.values * gain + shift))
+        return Value(x.axes, x.sizes, (block,), step, x.receive)
+    return affine_map(step, x, gain, shift, run)
+
+
+@rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
+def _multiply(step: Step, values: list[Value], run: Pass) -> Value:
+    if len(values) > 1:
+        raise Unsupported(f"{step.where} multiplies two things that both depend on the input")
+    if step.name == "neg":
+        return affine_map(step, values[0], -1.0, 0.0, run)
+    number = _number(step, run)
+    if number is None:
+        raise Unsupported(f"{step.where} multiplies by something that is not a plain number")
+    if "div" in step.name:
+        if not isinstance(step.args[0], Ref):
+            raise Unsupported(f"{step.where} divides by something that depends on the input")
+        number = 1 / number
+    return affine_map(step, values[0], number, 0.0, run)
+
+
+def _residual(step: Step, a: Value, b: Value, sign: float, run: Pass) -> Value:
+    b = _like(a, b, step)
+    bounds = sorted({stop for v in (a, b) for _, stop in v.spans()})
+    blocks: list[Block] = []
+    owners: list[tuple[int, int]] = []
+    start = 0
+    for stop in bounds:
+        i, j = _block_at(a, start), _block_at(b, start)
+        u, v = a.blocks[i], b.blocks[j]
+        fixed = all(isinstance(w.process, Fixed) for w in (u, v))
+        if u.sources & v.sources:
+            raise Unsupported(f"{step.where} adds two functions of the same channels")
+        if not (u.fresh or v.fresh) and not fixed:
+            raise Unsupported(f"{step.where} adds a branch that ends in an activation")
+        process = u.process if run.observing else summed(u.process, v.process.scaled(sign))
+        blocks.append(Block(stop - start, process, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow))
+        owners.append((i, j))
+        start = stop
+
+    def send(block: int, term: Term) -> None:
+        for value, i in zip((a, b), owners[block], strict=True):
+            share = blocks[block].channels / value.blocks[i].channels
+            value.receive(
+                i, term if share == 1 else replace(run.average(term), moment=run.average(term).moment.scaled(share))
+            )
+
+    return Value(a.axes, a.sizes, tuple(blocks), step, send)
+
+
+def _block_at(x: Value, channel: int) -> int:
+    return next(i for i, (start, stop) in enumerate(x.spans()) if start <= channel < stop)
+
+
+def _like(a: Value, b: Value, step: Step) -> Value:
+    """b with its positions in a's order."""
+    if a.shape() != b.shape():
+        raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
+    if a.axes == b.axes and a.sizes == b.sizes:
+        return b
+    order: dict[int, int] = {}
+    for p, q in zip(a.axes, b.axes, strict=True):
+        if len(p) != len(q) or any((k == CHANNEL) != (m == CHANNEL) for k, m in zip(p, q, strict=True)):
+            raise Unsupported(f"{step.where} combines channels with positions")
+        for k, m in zip(p, q, strict=True):
+            if k != CHANNEL:
+                order[k] = m
+    if any(a.sizes[k] != b.sizes[m] for k, m in order.items()) or len(order) != len(a.sizes):
+        raise Unsupported(f"{step.where} combines different positions")
+    return arranged(b, [[order[k]] for k in range(len(a.sizes))], a.axes, step)
+
+
+@rule("cat", "concat", "concatenate")
+def _cat(step: Step, values: list[Value], run: Pass) -> Value:
+    dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
+    axis = dim % (len(values[0].axes) + 1) - 1
+    if axis < 0 or len(values) != len(step.args[0]):
+        raise Unsupported(f"{step.where} joins along the batch, or with something that is not computed from the input")
+    first = values[0]
+    if any(v.axes[axis] != (CHANNEL,) for v in values):
+        raise Unsupported(f"{step.where} joins positions")
+    parts = [first]
+    for v in values[1:]:
+        shape = list(v.shape())
+        shape[axis] = first.shape()[axis]
+        if tuple(shape) != first.shape():
+            raise Unsupported(f"{step.where} joins shapes {first.shape()} and {v.shape()}")
+        parts.append(v if v.axes == first.axes and v.sizes == first.sizes else _like_positions(first, v, step))
+    blocks = tuple(b for v in parts for b in v.blocks)
+    owners = [(v, i) for v in parts for i in range(len(v.blocks))]
+
+    def send(block: int, term: Term) -> None:
+        value, i = owners[block]
+        value.receive(i, term)
+
+    return Value(first.axes, first.sizes, blocks, step, send)
+
+
+def _like_positions(a: Value, b: Value, step: Step) -> Value:
+    """b with its positions in a's order, whatever its channels."""
+    order: dict[int, int] = {}
+    for p, q in zip(a.axes, b.axes, strict=True):
+        if len(p) != len(q):
+            raise Unsupported(f"{step.where} joins different positions")
+        order |= {k: m for k, m in zip(p, q, strict=True) if k != CHANNEL}
+    if len(order) != len(a.sizes) or any(a.sizes[k] != b.sizes[m] for k, m in order.items()):
+        raise Unsupported(f"{step.where} joins different positions")
+    return arranged(b, [[order[k]] for k in range(len(a.sizes))], a.axes, step)

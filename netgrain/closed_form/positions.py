@@ -1,0 +1,287 @@
+"""Linear maps of positions and changes of shape: pools, pads, slices, upsampling, reshapes, permutations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from netgrain.closed_form.moments import Moment
+from netgrain.closed_form.rules import Pass, arguments, channels_first, per_axis, renumbered, rule
+from netgrain.closed_form.trace import Step, Unsupported
+from netgrain.closed_form.values import CHANNEL, Axes, Value, arranged, cut_channels, derived, renamed, reshaped
+
+
+@rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _average_pool(step: Step, values: list[Value], run: Pass) -> Value:
+    x = channels_first(values[0], step)
+    names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+    kernel, stride, padding, ceil, include, divisor = arguments(
+        step, *names, padding=0, ceil_mode=False, count_include_pad=True
+    )
+    spatial = x.shape()[1:]
+    dims = len(spatial)
+    kernel = per_axis(kernel, dims)
+    stride = kernel if stride is None or stride == () else per_axis(stride, dims)
+    padding = per_axis(padding, dims)
+    maps = []
+    for k, n in enumerate(spatial):
+        eye = torch.eye(n, dtype=torch.float64)[None]
+        A = F.avg_pool1d(eye, kernel[k], stride[k], padding[k], ceil, include)[0].T
+        if divisor is not None:
+            A = F.avg_pool1d(eye, kernel[k], stride[k], padding[k], ceil, True)[0].T * kernel[k]
+            A = A / (divisor if k == 0 else 1)
+        maps.append(A)
+    return _mapped(x, maps, step, run)
+
+
+@rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
+def _adaptive_pool(step: Step, values: list[Value], run: Pass) -> Value:
+    x = channels_first(values[0], step)
+    eyes = [torch.eye(n, dtype=torch.float64)[None] for n in x.shape()[1:]]
+    out = step.shapes[0][2:]
+    return _mapped(x, [F.adaptive_avg_pool1d(e, m)[0].T for e, m in zip(eyes, out, strict=True)], step, run)
+
+
+@rule("interpolate", "upsample")
+def _interpolate(step: Step, values: list[Value], run: Pass) -> Value:
+    x = channels_first(values[0], step)
+    names = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
+    _, scale, mode, corners, recompute, antialias = arguments(step, *names, mode="nearest", antialias=False)
+    modes = {"nearest": "nearest", "nearest-exact": "nearest-exact", "area": "area"}
+    modes |= dict.fromkeys(("linear", "bilinear", "trilinear"), "linear")
+    if mode not in modes or antialias:
+        raise Unsupported(f"{step.where} interpolates in mode '{mode}'")
+    maps = []
+    for k, (n, m) in enumerate(zip(x.shape()[1:], step.shapes[0][2:], strict=True)):
+        eye = torch.eye(n, dtype=torch.float64)[None]
+        factor = None if scale is None else scale[k] if isinstance(scale, tuple) else scale
+        size = {"size": m} if factor is None or recompute else {"scale_factor": factor}
+        aligned = corners if modes[mode] == "linear" else None
+        maps.append(F.interpolate(eye, **size, mode=modes[mode], align_corners=aligned)[0].T)
+    return _mapped(x, maps, step, run)
+
+
+@rule("pad")
+def _pad(step: Step, values: list[Value], run: Pass) -> Value:
+    x = values[0]
+    amounts, mode, fill = arguments(step, "pad", "mode", "value", mode="constant")
+    if mode == "constant" and fill not in (None, 0, 0.0):
+        raise Unsupported(f"{step.where} pads with {fill}")
+    maps: dict[int, Tensor] = {}
+    for i in range(len(amounts) // 2):
+        lo, hi = amounts[2 * i], amounts[2 * i + 1]
+        if lo or hi:
+            axis = len(x.axes) - 1 - i
+            eye = torch.eye(x.shape()[axis], dtype=torch.float64)
+            maps[axis] = F.pad(eye[None], (lo, hi), mode=mode, **({} if mode != "constant" else {"value": 0.0}))[0].T
+    return _along_axes(x, maps, step, run)
+
+
+@rule("mean", "sum")
+def _mean(step: Step, values: list[Value], run: Pass) -> Value:
+    x = values[0]
+    dims, keepdim = arguments(step, "dim", "keepdim", keepdim=False)
+    if dims is None:
+        raise Unsupported(f"{step.where} goes over the whole batch")
+    chosen = [d % (len(x.axes) + 1) - 1 for d in ((dims,) if isinstance(dims, int) else dims)]
+    if -1 in chosen:
+        raise Unsupported(f"{step.where} goes over the batch")
+    if x.channels > 1 and any(CHANNEL in x.axes[a] for a in chosen):
+        raise Unsupported(f"{step.where} goes over channels")
+    maps = {}
+    for a in chosen:
+        n = x.shape()[a]
+        maps[a] = torch.full((1, n), 1 / n if step.name == "mean" else 1.0, dtype=torch.float64)
+    y = _along_axes(x, maps, step, run)
+    if keepdim:
+        return y
+    return _without_axes(y, chosen, step)
+
+
+@rule("getitem", "select", "narrow")
+def _getitem(step: Step, values: list[Value], run: Pass) -> Value:
+    if step.name == "select":
+        dim, index = arguments(step, "dim", "index")
+        key: tuple[Any, ...] = (*(slice(None),) * (dim % (len(values[0].axes) + 1)), index)
+    elif step.name == "narrow":
+        dim, start, length = arguments(step, "dim", "start", "length")
+        key = (*(slice(None),) * (dim % (len(values[0].axes) + 1)), slice(start, start + length))
+    else:
+        key = step.args[1] if isinstance(step.args[1], tuple) else (step.args[1],)
+    return _indexed(step, values[0], key, run)
+
+
+def _indexed(step: Step, x: Value, key: tuple[Any, ...], run: Pass) -> Value:
+    if any(not (isinstance(k, int | slice) or k is None or k is Ellipsis) for k in key):
+        raise Unsupported(f"{step.where} picks elements by a tensor or a list")
+    used = sum(k is not None and k is not Ellipsis for k in key)
+    if Ellipsis in key:
+        at = key.index(Ellipsis)
+        key = (*key[:at], *(slice(None),) * (len(x.axes) + 1 - used), *key[at + 1 :])
+    if not key or not isinstance(key[0], slice) or key[0] != slice(None):
+        raise Unsupported(f"{step.where} picks samples of the batch")
+    maps: dict[int, Tensor] = {}
+    dropped, added, axis = [], [], 0
+    for k in key[1:]:
+        if k is None:
+            added.append(axis)
+            continue
+        n = x.shape()[axis]
+        if isinstance(k, int):
+            dropped.append(axis)
+            k = slice(k % n, k % n + 1)
+        if k != slice(None):
+            if x.axes[axis] == (CHANNEL,):
+                start, stop, stride = k.indices(n)
+                if stride != 1:
+                    raise Unsupported(f"{step.where} picks every {stride}th channel")
+                x = cut_channels(x, start, stop, x.axes, step, run.average)
+            else:
+                maps[axis] = torch.eye(n, dtype=torch.float64)[k]
+        axis += 1
+    y = _along_axes(x, maps, step, run)
+    axes = list(y.axes)
+    for a in reversed(added):
+        axes.insert(a, ())
+        dropped = [d + (d >= a) for d in dropped]
+    y = renamed(y, tuple(axes), step)
+    return _without_axes(y, dropped, step)
+
+
+@rule("chunk", "split", "unbind", "tensor_split")
+def _split(step: Step, values: list[Value], run: Pass) -> list[Value]:
+    x = values[0]
+    if step.name == "unbind":
+        (dim,) = arguments(step, "dim", dim=0)
+        count = len(step.shapes)
+        lead = (slice(None),) * (dim % (len(x.axes) + 1))
+        return [_indexed(step, x, (*lead, i), run) for i in range(count)]
+    _, dim = arguments(step, "size", "dim", dim=0)
+    axis = dim % (len(x.axes) + 1)
+    start, found = 0, []
+    for shape in step.shapes:
+        key = (*(slice(None),) * axis, slice(start, start + shape[axis]))
+        found.append(_indexed(step, x, key, run))
+        start += shape[axis]
+    return found
+
+
+def _mapped(x: Value, maps: list[Tensor], step: Step, run: Pass) -> Value:
+    return _along_axes(x, {1 + k: A for k, A in enumerate(maps)}, step, run)
+
+
+def _along_axes(x: Value, maps: dict[int, Tensor], step: Step, run: Pass) -> Value:
+    """A linear map along some tensor axes (numbered without the batch)."""
+    maps = {a: A for a, A in maps.items() if A.shape[0] != A.shape[1] or not torch.equal(A, torch.eye(len(A)))}
+    if not maps:
+        return renamed(x, x.axes, step)
+    if any(CHANNEL in x.axes[a] for a in maps):
+        raise Unsupported(f"{step.where} acts on channels as if they were positions")
+    x = _one_atom(x, list(maps), step)
+    atoms = {x.axes[a][0]: A for a, A in maps.items()}
+    sizes = tuple(len(atoms[k]) if k in atoms else n for k, n in enumerate(x.sizes))
+
+    def forward(m: Moment) -> Moment:
+        for k, A in atoms.items():
+            m = m.mapped(k, A)
+        return m
+
+    def backward(m: Moment) -> Moment:
+        for k, A in atoms.items():
+            m = m.mapped(k, A.T)
+        return m
+
+    def on_points(values: Tensor) -> Tensor:
+        for k, A in atoms.items():
+            values = torch.tensordot(values, A, dims=([1 + k], [1])).movedim(-1, 1 + k)
+        return values
+
+    return derived(x, step, x.axes, sizes, forward, backward, on_points, run.average)
+
+
+def _one_atom(x: Value, axes: list[int], step: Step) -> Value:
+    """The same value with exactly one position atom behind each of these tensor axes."""
+    if all(len(x.axes[a]) == 1 for a in axes):
+        return x
+    chosen = {a: x.axes[a] for a in axes}
+    groups: list[tuple[int, ...]] = []
+    new_axes: list[tuple[int, ...]] = []
+    for a, axis in enumerate(x.axes):
+        if a in chosen:
+            new_axes.append((len(groups),))
+            groups.append(axis)
+            continue
+        numbered = []
+        for k in axis:
+            if k == CHANNEL:
+                numbered.append(CHANNEL)
+            else:
+                numbered.append(len(groups))
+                groups.append((k,))
+        new_axes.append(tuple(numbered))
+    return arranged(x, groups, tuple(new_axes), step)
+
+
+def _without_axes(x: Value, dropped: Sequence[int], step: Step) -> Value:
+    """Remove tensor axes of size one."""
+    gone = [k for a in dropped for k in x.axes[a]]
+    axes = tuple(axis for a, axis in enumerate(x.axes) if a not in dropped)
+    if CHANNEL in gone:
+        if not axes:
+            axes = ((),)
+        axes = (*axes[:-1], (*axes[-1], CHANNEL))
+        gone = [k for k in gone if k != CHANNEL]
+    if gone:
+        return _dropped_atoms(x, axes, gone, step)
+    return renamed(x, axes, step)
+
+
+def _dropped_atoms(x: Value, axes: Axes, gone: list[int], step: Step) -> Value:
+    kept = [k for k in range(len(x.sizes)) if k not in gone]
+    sizes = tuple(x.sizes[k] for k in kept)
+    return derived(
+        x,
+        step,
+        renumbered(axes, kept),
+        sizes,
+        lambda m: m.traced(gone),
+        lambda m: m.with_identity(gone, [1] * len(gone)),
+        lambda values: values.reshape(len(values), *sizes),
+        None,
+    )
+
+
+@rule("flatten", "reshape", "view", "unflatten", "squeeze", "unsqueeze", "expand_as", "view_as", "reshape_as")
+def _reshape(step: Step, values: list[Value], run: Pass) -> Value:
+    shape = step.shapes[0][1:]
+    x = values[0]
+    if math.prod(shape) != math.prod(x.shape()):
+        raise Unsupported(f"{step.where} changes the size of the batch or repeats values")
+    return reshaped(x, shape, step)
+
+
+@rule("permute", "transpose", "swapaxes", "movedim", "moveaxis", "t", "T", "mT")
+def _permute(step: Step, values: list[Value], run: Pass) -> Value:
+    """Where the axes go is read off a small tensor with one distinct size per axis."""
+    x = values[0]
+    sizes = tuple(range(2, 3 + len(x.axes)))
+    moved = step.function(torch.empty(sizes, device="meta"), *step.args[1:], **step.kwargs).shape
+    order = [n - 2 for n in moved]
+    if order[0] != 0:
+        raise Unsupported(f"{step.where} moves the batch away from the front")
+    return renamed(x, tuple(x.axes[k - 1] for k in order[1:]), step)
+
+
+@rule("contiguous", "clone", "to", "float", "double", "detach", "dropout", "dropout1d", "dropout2d", "dropout3d")
+@rule("alpha_dropout", "feature_dropout", "identity", "positive", "type_as", "data", "feature_alpha_dropout")
+def _unchanged(step: Step, values: list[Value], run: Pass) -> Value:
+    if "dropout" in step.name and arguments(step, "p", "training", training=True)[1]:
+        raise Unsupported(f"{step.where} is active; put the module in eval mode")
+    if step.name in ("detach", "data"):
+        raise Unsupported(f"{step.where} stops gradients")
+    return renamed(values[0], values[0].axes, step)

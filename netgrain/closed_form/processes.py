@@ -1,0 +1,293 @@
+"""What one channel of a feature map is, as a random function of position.
+
+Channels of one layer are copies of one process: independent weights make them so. A process knows its second moment
+E[v(p) v(p')]; how an activation's slope varies over it is asked by `slope_kernel`. Where Gaussian formulas end (a sum
+with something that went through an activation, a maximum, statistics of data) it raises `NeedsMembers`, and the pass
+is repeated with the channels of real members (`Observed`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.laws import TensorLaw
+from netgrain.closed_form.moments import Full, Moment, ones
+
+
+class NeedsMembers(Exception):
+    """The channel process has no Gaussian formula here; its law has to be observed on members."""
+
+
+class AtKink(Exception):
+    """At the origin an activation sits exactly on a kink, or a maximum on a tie."""
+
+
+class NormalisesNothing(Exception):
+    """A normalisation layer (named) sees a constant, where it has no slope."""
+
+
+class Process(ABC):
+    """One channel over positions of the given sizes."""
+
+    sizes: tuple[int, ...]
+
+    @abstractmethod
+    def second(self) -> Moment:
+        """E[v(p) v(p')]."""
+
+    def mean(self) -> Tensor:
+        """E[v(p)], shape (points or 1, positions)."""
+        raise NeedsMembers("the mean of a channel")
+
+    def slope_kernel(self, activation: Activation) -> Moment:
+        """E[φ'(v(p)) φ'(v(p'))]."""
+        raise NeedsMembers("an activation after a sum that already went through one")
+
+    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+        """After a linear map of the positions."""
+        return Moved(move(self.second()))
+
+    def scaled(self, factor: float) -> Process:
+        return self.moved(lambda m: m.scaled(factor))
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Process):
+    """The same known number at every channel and position."""
+
+    value: float
+    sizes: tuple[int, ...]
+
+    def second(self) -> Moment:
+        return ones(self.sizes).scaled(self.value**2)
+
+    def mean(self) -> Tensor:
+        return torch.full((1, 1), self.value, dtype=torch.float64)
+
+    def slope_kernel(self, activation: Activation) -> Moment:
+        if self.value in activation.kinks:
+            raise AtKink
+        slope = float(activation.derivative(torch.tensor(self.value, dtype=torch.float64)))
+        return ones(self.sizes).scaled(slope**2)
+
+    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+        moved = move(ones(self.sizes))
+        if self.value == 0:
+            return Fixed(0.0, moved.sizes)
+        total = moved.constant()
+        if total is None:
+            return Moved(moved.scaled(self.value**2))
+        return Fixed(self.value * float(total) ** 0.5, moved.sizes)
+
+    def scaled(self, factor: float) -> Process:
+        return Fixed(self.value * factor, self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Process):
+    """The input itself: known numbers at every position."""
+
+    values: Tensor  # (points, *sizes) float64
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(self.values.shape[1:])
+
+    def second(self) -> Moment:
+        n = len(self.values)
+        flat = self.values.reshape(n, -1)
+        return Full(self.sizes, torch.einsum("np,nq->npq", flat, flat).reshape(n, *self.sizes, *self.sizes))
+
+    def traced(self, axes: list[int]) -> Moment:
+        """second().traced(axes), without the matrix over the axes that disappear."""
+        kept = [k for k in range(len(self.sizes)) if k not in axes]
+        n = len(self.values)
+        sizes = tuple(self.sizes[k] for k in kept)
+        rows = self.values.permute(0, *(1 + k for k in axes), *(1 + k for k in kept)).reshape(n, -1, *sizes)
+        rows = rows.reshape(n, rows.shape[1], -1)
+        return Full(sizes, (rows.mT @ rows).reshape(n, *sizes, *sizes))
+
+    def scaled(self, factor: float) -> Process:
+        return Points(self.values * factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Process):
+    """A Gaussian process with constant mean: what a wide layer's pre-activations become."""
+
+    covariance: Moment
+    centre: float = 0.0
+    width: int = 2**31  # independent terms summed up by the layer that made it
+    cache: dict[int, tuple[Moment, Moment]] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.covariance.sizes
+
+    def second(self) -> Moment:
+        if self.centre == 0:
+            return self.covariance
+        return self.covariance.plus(ones(self.sizes).scaled(self.centre**2))
+
+    def mean(self) -> Tensor:
+        return torch.full((1, 1), self.centre, dtype=torch.float64)
+
+    def through(self, activation: Activation) -> tuple[Moment, Moment]:
+        """E[φφ'] and E[φ'φ']; forward and backward pass ask for the same."""
+        if id(activation) not in self.cache:
+            self.cache[id(activation)] = self._through(activation)
+        return self.cache[id(activation)]
+
+    def _through(self, activation: Activation) -> tuple[Moment, Moment]:
+        flat = self.covariance.constant()
+        if flat is not None:
+            values, slopes = activation.moments(flat.reshape(-1, 1, 1), self.centre)
+            every = ones(self.sizes)
+            return every.scaled(values.flatten()), every.scaled(slopes.flatten())
+        K = self.covariance.full()._written_out()
+        values, slopes = activation.moments(K.matrices(), self.centre)
+        return Full(K.sizes, values.reshape(K.values.shape)), Full(K.sizes, slopes.reshape(K.values.shape))
+
+    def variances(self) -> Tensor:
+        """K(p, p), shape (points, positions)."""
+        flat = self.covariance.constant()
+        if flat is not None:
+            return flat.reshape(-1, 1)
+        return self.covariance.full()._written_out().matrices().diagonal(dim1=1, dim2=2)
+
+    def slope_kernel(self, activation: Activation) -> Moment:
+        return self.through(activation)[1]
+
+    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+        if self.centre != 0:
+            return Moved(move(self.second()))
+        return Gaussian(move(self.covariance), 0.0, self.width)
+
+    def scaled(self, factor: float) -> Process:
+        return Gaussian(self.covariance.scaled(factor**2), self.centre * factor, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class BiasOnly(Process):
+    """One random number per channel, the same at every position: a layer's bias where its input is zero.
+
+    PyTorch's default bias is uniform, not Gaussian; its one-dimensional law is used as it is.
+    """
+
+    law: TensorLaw
+    sizes: tuple[int, ...]
+    factor: float = 1.0
+
+    @cached_property
+    def _nodes(self) -> tuple[Tensor, Tensor]:
+        nodes, weights = self.law.quadrature()
+        return nodes * self.factor, weights
+
+    def second(self) -> Moment:
+        return ones(self.sizes).scaled(self.factor**2 * (self.law.variance + self.law.mean**2))
+
+    def mean(self) -> Tensor:
+        return torch.full((1, 1), self.factor * self.law.mean, dtype=torch.float64)
+
+    def through(self, activation: Activation) -> tuple[Moment, Moment]:
+        _, square, slope = activation.expectation(*self._nodes)
+        return ones(self.sizes).scaled(square), ones(self.sizes).scaled(slope)
+
+    def slope_kernel(self, activation: Activation) -> Moment:
+        return self.through(activation)[1]
+
+    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+        moved = move(ones(self.sizes))
+        if (total := moved.constant()) is not None:
+            return BiasOnly(self.law, moved.sizes, self.factor * float(total) ** 0.5)
+        return Moved(moved.scaled(self.factor**2 * (self.law.variance + self.law.mean**2)))
+
+    def scaled(self, factor: float) -> Process:
+        return BiasOnly(self.law, self.sizes, self.factor * factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Moved(Process):
+    """Something of which only the second moment is known."""
+
+    moment: Moment
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.moment.sizes
+
+    def second(self) -> Moment:
+        return self.moment
+
+
+@dataclass(frozen=True, eq=False)
+class Activated(Process):
+    """φ of another process."""
+
+    activation: Activation
+    of: Gaussian | BiasOnly
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.of.sizes
+
+    @cached_property
+    def _second(self) -> Moment:
+        return self.of.through(self.activation)[0]
+
+    def second(self) -> Moment:
+        return self._second
+
+    def mean(self) -> Tensor:
+        if isinstance(self.of, BiasOnly):
+            value = self.activation.expectation(*self.of._nodes)[0]
+            return torch.full((1, 1), value, dtype=torch.float64)
+        return self.activation.gaussian_mean(self.of.variances(), self.of.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed(Process):
+    """The channels of real members at real points: (points, channels, positions)."""
+
+    values: Tensor
+    sizes: tuple[int, ...]
+
+    def second(self) -> Moment:
+        raise AssertionError("observed passes carry no forward moments")
+
+
+def activated(activation: Activation, process: Process) -> Process:
+    """The process after an activation."""
+    if isinstance(process, Fixed):
+        if process.value in activation.kinks:
+            raise AtKink
+        return Fixed(float(activation(torch.tensor(process.value, dtype=torch.float64))), process.sizes)
+    if isinstance(process, Gaussian | BiasOnly):
+        return Activated(activation, process)
+    raise NeedsMembers("an activation of something that is not Gaussian")
+
+
+def summed(a: Process, b: Process) -> Process:
+    """a + b for independent processes of which one is centred."""
+    if isinstance(a, Fixed):
+        a, b = b, a
+    if isinstance(b, Fixed):
+        if b.value == 0:
+            return a
+        if isinstance(a, Fixed):
+            return Fixed(a.value + b.value, a.sizes)
+        if isinstance(a, Gaussian):
+            return Gaussian(a.covariance, a.centre + b.value, a.width)
+    if isinstance(a, Gaussian) and isinstance(b, Gaussian):
+        return Gaussian(a.covariance.plus(b.covariance), a.centre + b.centre, min(a.width, b.width))
+    total = a.second().plus(b.second())
+    if any(isinstance(p, Gaussian) and p.centre == 0 for p in (a, b)):
+        return Moved(total)
+    raise NeedsMembers("a sum of two things that both have a mean")

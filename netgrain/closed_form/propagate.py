@@ -1,0 +1,255 @@
+"""One pass: processes forward through the recorded steps, second moments of gradients back to the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from netgrain.closed_form import norms, pointwise, positions, weighted
+from netgrain.closed_form.laws import CannotRead, Laws, TensorLaw
+from netgrain.closed_form.moments import Full, Moment, identity, ones
+from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, Observed, Points
+from netgrain.closed_form.rules import RULES, Pass, recorded_activation
+from netgrain.closed_form.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
+from netgrain.closed_form.values import Block, Choice, Factor, Gain, Slope, Term, Value
+from netgrain.ensemble import Output
+
+__all__ = ["Propagation", "norms", "pointwise", "positions", "weighted"]  # importing a file of rules registers them
+
+
+class Propagation:
+    """The second moment of the input gradient of a traced module, at the origin or at some points.
+
+    seen: a trace of a real member at these points, whose channels then stand for the channel processes.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        laws: Laws,
+        output: Output,
+        *,
+        points: Tensor | None = None,  # (points, *input_shape); None: the origin
+        seen: Trace | None = None,
+        buffers: dict[str, Tensor] | None = None,  # of that member
+        data_statistics: bool = False,
+    ) -> None:
+        self.trace, self.laws, self.output = trace, laws, output
+        self.points, self.seen = points, seen
+        self.buffers = buffers or {}
+        self.observing = seen is not None
+        self.data_statistics = data_statistics
+        self.at_origin = points is None
+        self.exact = True
+        self.narrowest = 2**31  # of the layers whose pre-activations were taken to be Gaussian
+        self.errors: dict[str, float] = {}  # relative standard errors of variances that were drawn, not read
+        self.used: dict[str, str] = {}
+
+    def run(self) -> Moment:
+        """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs."""
+        needed = _needed(self.trace)
+        sizes = self.trace.input_shape
+        start = Fixed(0.0, sizes) if self.points is None else Points(self.points.double())
+        x = Value(tuple((k,) for k in range(len(sizes))), sizes, (Block(1, start, frozenset([-1])),), holds=True)
+        values: dict[Ref, Value] = {Ref(-1): x}
+        order: list[Value] = []
+        for step in self.trace.steps:
+            if step.index not in needed:
+                continue
+            inputs = [values[ref] for ref in refs_in((step.args, step.kwargs))]
+            made = _apply(step, inputs, self)
+            for item, value in enumerate(made):
+                if value.shape() != step.shapes[item][1:]:
+                    raise Unsupported(f"{step.where} has a shape that was not understood")
+                # several names for one value: each place collects its own gradients
+                value = Value(value.axes, value.sizes, value.blocks, step, value.send, holds=True)
+                if self.seen is not None:
+                    self._observe(value, self.seen.steps[step.index].outputs[item])
+                values[Ref(step.index, item)] = value
+                order.append(value)
+        self._seed(values[self.trace.output])
+        for value in reversed(order):
+            for block, terms in enumerate(value.terms):
+                for term in terms:
+                    value.send(block, term)
+            value.terms = []
+        found = [self.average(term).moment for term in x.terms[0]]
+        if not found:
+            raise Unsupported("the output does not depend on the input")
+        total = found[0]
+        for m in found[1:]:
+            total = total.plus(m)
+        return total
+
+    def _observe(self, value: Value, tensor: Tensor) -> None:
+        processes = value.observed(tensor)
+        value.blocks = tuple(
+            Block(b.channels, p, b.sources, b.fresh, b.narrow) for b, p in zip(value.blocks, processes, strict=True)
+        )
+
+    def _seed(self, y: Value) -> None:
+        """The gradient of the chosen outputs at the output itself, per channel."""
+        if self.output == "all":
+            for i in range(len(y.blocks)):
+                y.receive(i, Term(identity(y.sizes)))
+            return
+        if callable(self.output):
+            raise Unsupported("a function of the outputs was asked for")
+        if len(y.blocks) != 1 or not y.blocks[0].fresh:
+            raise Unsupported(f"output {self.output!r} of a model whose last layer has no random weights")
+        count = y.channels
+        if self.output == "mean":
+            total = 1.0
+            for n in y.sizes:
+                total *= n
+            y.receive(0, Term(ones(y.sizes).scaled(1 / (count * total) ** 2)))
+            return
+        if y.sizes and max(y.sizes) > 1:
+            raise Unsupported(f"output {self.output!r} of a model whose outputs have positions")
+        squares = 1.0 if isinstance(self.output, int) else 2.0
+        y.receive(0, Term(ones(y.sizes).scaled(squares / count)))
+
+    # --- what rules ask ---------------------------------------------------------------------------------------
+
+    def law(self, weight: Weight, step: Step) -> TensorLaw:
+        try:
+            return self.laws.of(weight.name)
+        except CannotRead as e:
+            raise Unsupported(f"{step.where}: {e}") from e
+
+    def use_weight(self, weight: Weight, step: Step) -> TensorLaw:
+        law = self.law(weight, step)
+        if law.variance > 0:
+            name = self.laws.tied.get(weight.name, weight.name)
+            if name in self.used:
+                raise Unsupported(f"{step.where} uses '{name}' again (it is used by {self.used[name]} too)")
+            self.used[name] = step.where
+            if law.error:
+                self.errors[name] = law.error
+        return law
+
+    def shape(self, weight: Weight) -> tuple[int, ...]:
+        return tuple(_tensor_of(self.laws.model, weight.name).shape)
+
+    def tensor(self, ref: Ref) -> Tensor:
+        assert self.seen is not None
+        if ref.step < 0:
+            assert self.points is not None
+            return self.points
+        return self.seen.steps[ref.step].outputs[ref.item]
+
+    def buffer(self, weight: Weight) -> Tensor:
+        return self.buffers[weight.name]
+
+    def inexact(self, why: str) -> None:
+        self.exact = False
+
+    def average(self, term: Term) -> Term:
+        """Average over the random factors of a term; independent weights above make this legitimate."""
+        moment, random = term.moment, []
+        for f in term.factors:
+            if isinstance(f, Slope) and isinstance(f.of, Fixed):
+                moment = moment.times(f.of.slope_kernel(f.activation))
+            elif isinstance(f, Slope) and f.activation.name == "identity":
+                continue
+            else:
+                random.append(f)
+        if not random:
+            return Term(moment, (), term.averaged)
+        if self.observing:
+            self.exact = False
+            seen = [f.of.values.shape[1] for f in random if isinstance(f, Slope) and isinstance(f.of, Observed)]
+            self.narrowest = min(self.narrowest, *seen) if seen else self.narrowest
+            return Term(_observed_average(moment, random), (), True)
+        if len(random) > 1:
+            raise NeedsMembers("two activations without weights between them")
+        slope = random[0]
+        assert isinstance(slope, Slope)
+        if isinstance(slope.of, Gaussian):
+            self.exact = False
+            self.narrowest = min(self.narrowest, slope.of.width)
+        return Term(moment.times(slope.of.slope_kernel(slope.activation)), (), True)
+
+
+def _apply(step: Step, values: list[Value], run: Pass) -> list[Value]:
+    """The values that a step makes of others."""
+    activation = recorded_activation(step)
+    if activation is not None and len(values) == 1:
+        return [pointwise.elementwise(step, values[0], activation, run)]
+    found = RULES.get(step.name)
+    if found is None:
+        raise Unsupported(f"{step.where} has no closed form")
+    out = found(step, values, run)
+    return out if isinstance(out, list) else [out]
+
+
+def _along_the_way(factors: Sequence[Factor]) -> tuple[Tensor | None, Tensor | None, tuple[int, ...] | None]:
+    """Observed slopes (points, channels, positions at the top), winners of maxima, and the positions at the bottom."""
+    weights: Tensor | None = None  # (points, channels, positions at the top)
+    winners: Tensor | None = None
+    sizes: tuple[int, ...] | None = None
+    for f in factors:
+        if isinstance(f, Choice):
+            winners = f.winners if winners is None else f.winners.gather(2, winners)
+            sizes = f.sizes
+            continue
+        if isinstance(f, Gain):
+            here = f.values[None, :, None]
+        else:
+            assert isinstance(f.of, Observed)
+            here = f.activation.derivative(f.of.values)
+            if winners is not None:
+                here = here.gather(2, winners)
+        weights = here if weights is None else weights * here
+    return weights, winners, sizes
+
+
+def _observed_average(moment: Moment, factors: Sequence[Factor]) -> Moment:
+    """Mean over observed channels of D B D, D the slopes and choices along the way down."""
+    weights, winners, below = _along_the_way(factors)
+    if winners is not None and below is not None:
+        return _scattered_choices(moment, weights, winners, below)
+    assert weights is not None
+    flat = weights.flatten()
+    if bool((flat == flat[0]).all()):
+        return moment.scaled(float(flat[0]) ** 2)
+    gram = torch.einsum("ncp,ncq->npq", weights, weights) / weights.shape[1]
+    if gram.shape[1] == 1:
+        return moment.scaled(gram.flatten())
+    return moment.times(Full(moment.sizes, gram.reshape(len(gram), *moment.sizes, *moment.sizes)))
+
+
+def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, sizes: tuple[int, ...]) -> Moment:
+    """Send each output position's gradient to the input position that won there, channel by channel."""
+    B = moment.full()._written_out().matrices()  # (points or 1, out, out)
+    n, channels, out = winners.shape
+    positions = 1
+    for size in sizes:
+        positions *= size
+    total = torch.zeros(n, positions * positions, dtype=torch.float64)
+    for i in range(n):
+        values = B[i if len(B) > 1 else 0].expand(channels, out, out)
+        if weights is not None:
+            w = weights[i if len(weights) > 1 else 0].expand(channels, out)
+            values = values * w[:, :, None] * w[:, None, :]
+        places = winners[i][:, :, None] * positions + winners[i][:, None, :]
+        total[i].index_add_(0, places.flatten(), values.flatten())
+    return Full(sizes, (total / channels).reshape(n, *sizes, *sizes))
+
+
+def _needed(trace: Trace) -> set[int]:
+    """Steps that the output depends on."""
+    needed = {trace.output.step}
+    for step in reversed(trace.steps):
+        if step.index in needed:
+            needed |= {ref.step for ref in refs_in((step.args, step.kwargs))}
+    return needed
+
+
+def _tensor_of(model: torch.nn.Module, name: str) -> Tensor:
+    owner, _, leaf = name.rpartition(".")
+    found = getattr(model.get_submodule(owner), leaf)
+    assert isinstance(found, Tensor)
+    return found

@@ -1,0 +1,108 @@
+"""What rules share: one rule per torch function says what it makes of the process of a channel, and how it sends the
+second moments of gradients back.
+
+Rules that mix channels with random weights end one stretch of the network and begin the next: there, and only there,
+are random slopes averaged over. See docs/closed_form.md for the derivations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from netgrain.closed_form.activations import activation_of
+from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.laws import TensorLaw
+from netgrain.closed_form.processes import Fixed, Process, summed
+from netgrain.closed_form.trace import Ref, Step, Unsupported, Weight
+from netgrain.closed_form.values import CHANNEL, Axes, Block, Term, Value, arranged
+
+
+class Pass(Protocol):
+    """What a rule may ask of the pass it runs in."""
+
+    observing: bool  # channels come from real members
+    data_statistics: bool  # batch norms were calibrated on data
+    at_origin: bool
+
+    def law(self, weight: Weight, step: Step) -> TensorLaw: ...
+    def use_weight(self, weight: Weight, step: Step) -> TensorLaw: ...
+    def shape(self, weight: Weight) -> tuple[int, ...]: ...
+    def tensor(self, ref: Ref) -> Tensor: ...
+    def buffer(self, weight: Weight) -> Tensor: ...
+
+    def average(self, term: Term) -> Term: ...
+    def inexact(self, why: str) -> None: ...
+
+
+Rule = Callable[[Step, list[Value], Pass], "Value | list[Value]"]
+RULES: dict[str, Rule] = {}
+_NOTHING = torch.empty(0)  # stands for a recorded tensor
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def recorded_activation(step: Step) -> Activation | None:
+    """The activation that a step applies, if it is one."""
+    if not step.args or not isinstance(step.args[0], Ref):
+        return None
+    return activation_of(step.function, (_NOTHING, *step.args[1:]), step.kwargs)
+
+
+def arguments(step: Step, *names: str, **defaults: Any) -> list[Any]:
+    """The arguments after the tensor, by position or by name."""
+    given = dict(zip(names, step.args[1:], strict=False)) | step.kwargs
+    return [given.get(name, defaults.get(name)) for name in names]
+
+
+def renumbered(axes: Axes, order: Sequence[int]) -> Axes:
+    place = {k: i for i, k in enumerate(order)} | {CHANNEL: CHANNEL}
+    return tuple(tuple(place[k] for k in axis) for axis in axes)
+
+
+def per_axis(value: Any, dims: int) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,) * dims
+    return tuple(value) if len(value) == dims else tuple(value) * dims
+
+
+def channels_first(x: Value, step: Step) -> Value:
+    """(channels, positions…) with the positions in the order of the axes."""
+    if any(CHANNEL in axis for axis in x.axes[1:]):
+        raise Unsupported(f"{step.where} acts on channels as if they were positions")
+    dims = len(x.axes) - 1
+    inner = [k for k in x.axes[0] if k != CHANNEL]
+    if not inner:
+        return arranged(x, [list(axis) for axis in x.axes[1:]], (x.axes[0], *((i,) for i in range(dims))), step)
+    # the input's own channels are positions too: leave them in front
+    if CHANNEL in x.axes[0]:
+        raise Unsupported(f"{step.where} acts on channels that were flattened with positions")
+    if len(inner) == 1 and [k for axis in x.axes for k in axis] == list(range(len(x.sizes))):
+        return x
+    raise Unsupported(f"{step.where} acts on a rearranged input")
+
+
+def affine_map(step: Step, x: Value, gain: float, shift: float, run: Pass) -> Value:
+    def process(b: Block) -> Process:
+        if run.observing:
+            return b.process
+        scaled = b.process.scaled(gain)
+        return scaled if shift == 0 else summed(scaled, Fixed(shift, b.process.sizes))
+
+    blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
+
+    def send(block: int, term: Term) -> None:
+        x.receive(block, replace(term, moment=term.moment.scaled(gain**2)))
+
+    return Value(x.axes, x.sizes, blocks, step, send)

@@ -1,0 +1,279 @@
+"""Record what a module does to its input: one step per torch function, with concrete shapes.
+
+The module really runs while a mode watches every torch function that touches something computed from x. So control
+flow that looks at shapes, loops and in-place layers all work; only a decision that needs a number (`if x.sum() > 0`)
+cannot be recorded, and is refused. A module on the meta device, which has shapes but no numbers, runs on zeros: its
+weights are stood in for, and convolutions and linear layers only say what shape they make. (Torch's own kernels for the
+meta device would import its compiler first, which takes seconds.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from netgrain.errors import NetgrainError
+
+T = TypeVar("T")
+WEIGHTED = {"linear"} | {f"conv{turned}{n}d" for turned in ("", "_transpose") for n in (1, 2, 3)}
+# what a forward may ask of a tensor without looking at its numbers
+ABOUT_SHAPES = {"shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "grad", "names"}
+ABOUT_SHAPES |= {"size", "dim", "ndimension", "numel", "nelement", "len", "stride", "is_contiguous", "element_size"}
+ABOUT_SHAPES |= {"is_floating_point", "is_complex", "get_device", "storage_offset", "has_names", "is_same_size"}
+ABOUT_SHAPES |= {
+    "is_meta",
+    "is_cuda",
+    "is_cpu",
+    "is_sparse",
+    "is_quantized",
+    "is_mps",
+    "is_nested",
+    "itemsize",
+    "nbytes",
+}
+
+
+class Unsupported(NetgrainError):
+    """A module, or one of its layers, has no closed form; the message names it."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Output `item` of step `step` (step −1: the input)."""
+
+    step: int
+    item: int = 0
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter or buffer of the module, by dotted name."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Other:
+    """A tensor that is neither computed from x nor a parameter itself."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One torch function. Tensors among its arguments are Ref, Weight or Other."""
+
+    index: int
+    function: Callable[..., Any]
+    name: str  # the function's name without underscores: conv2d, relu, add
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    module: str  # dotted path of the innermost module that called it
+    kind: str  # class of that module
+    shapes: tuple[tuple[int, ...], ...]  # of its outputs, batch first
+    outputs: tuple[Tensor, ...]  # real ones, when the module ran on numbers
+
+    @property
+    def where(self) -> str:
+        """How an error message calls this place."""
+        place = f"'{self.module}' ({self.kind})" if self.module else f"the model's forward ({self.kind})"
+        return place if self.name.casefold() in self.kind.casefold() else f"{self.name} in {place}"
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """All steps in order, and where the output comes from."""
+
+    input_shape: tuple[int, ...]
+    steps: list[Step]
+    output: Ref
+
+
+def record(model: nn.Module, x: Tensor) -> Trace:
+    """Run the module on x, of shape (batch, *input_shape), and write down its steps."""
+    names = {id(t): n for n, t in model.named_parameters()} | {id(t): n for n, t in model.named_buffers()}
+    watch = _Watch(names, [*model.parameters(), *model.buffers()], x)
+    try:
+        with torch.no_grad(), torch.device(x.device), _module_names(model, watch), watch:
+            y = model(x)
+    except Unsupported:
+        raise
+    except Exception as e:  # a user's module may fail in any way it likes
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        place = f" in '{watch.module[0]}'" if watch.module[0] else ""
+        raise Unsupported(f"the module could not be traced{place} ({type(e).__name__}: {reason})") from e
+    if not isinstance(y, Tensor) or id(y) not in watch.refs:
+        raise Unsupported("the module's output is not a tensor computed from its input")
+    return Trace(tuple(x.shape[1:]), watch.steps, watch.refs[id(y)])
+
+
+@dataclass(eq=False)
+class _Watch(TorchFunctionMode):
+    names: dict[int, str]
+    tensors: list[Tensor]  # parameters and buffers
+    x: Tensor
+    steps: list[Step] = field(default_factory=list)
+    module: tuple[str, str] = ("", "Module")
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.refs: dict[int, Ref] = {id(self.x): Ref(-1)}
+        self.stand_in = any(t.is_meta for t in self.tensors)
+        self.alive: list[Any] = [self.x]  # so that no id is used twice
+        self.storages: dict[int, set[int]] = {_storage(self.x): {id(self.x)}}
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        touched = [t for t in _tensors((args, kwargs)) if id(t) in self.refs]
+        if not touched:
+            out = function(*args, **kwargs)
+            self.alive.extend(_tensors(out))  # an id freed now could be taken for something else later
+            return out
+        recorded = _replaced(args, self._argument), _replaced(kwargs, self._argument)
+        before = {id(t): t._version for t in touched}
+        name = _name(function)
+        out = self._run(name, function, args, kwargs)
+        written = [t for t in touched if t._version != before[id(t)]]
+        outputs = list(_tensors(out))
+        if not outputs:
+            if name not in ABOUT_SHAPES:
+                place = f" in '{self.module[0]}'" if self.module[0] else ""
+                raise Unsupported(f"its forward looks at numbers ({name}{place})")
+            return out
+        step = Step(
+            len(self.steps),
+            function,
+            name,
+            recorded[0],
+            recorded[1],
+            self.module[0],
+            self.module[1],
+            tuple(tuple(t.shape) for t in outputs),
+            # a later in-place layer may overwrite them
+            () if self.stand_in else tuple(t.clone() for t in outputs),
+        )
+        for t in written:
+            if not any(t is o for o in outputs) or len(self.storages[_storage(t)]) > 1:
+                raise Unsupported(f"{step.where} writes in place into a tensor that is also used elsewhere")
+        self.steps.append(step)
+        for item, t in enumerate(outputs):
+            self.refs[id(t)] = Ref(step.index, item)
+            self.alive.append(t)
+            self.storages.setdefault(_storage(t), set()).add(id(t))
+        return out
+
+    def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.stand_in:
+            return function(*args, **kwargs)
+        if name in WEIGHTED and len(args) > 1 and isinstance(args[1], Tensor):
+            return _shaped(name, function, args, kwargs)
+        args, kwargs = (_replaced(a, lambda t: torch.zeros(t.shape) if t.is_meta else t) for a in (args, kwargs))
+        return function(*args, **kwargs)
+
+    def _argument(self, t: Tensor) -> Ref | Weight | Other:
+        if id(t) in self.refs:
+            return self.refs[id(t)]
+        return Weight(self.names[id(t)]) if id(t) in self.names else Other(tuple(t.shape))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """conv2d, add for __add__ and add_, mT for the attribute of that name."""
+    name = getattr(function, "__name__", str(function))
+    if name == "__get__":
+        name = getattr(getattr(function, "__self__", None), "__name__", name)
+    return str(name).strip("_")
+
+
+def _shaped(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Zeros of the shape that a linear layer or a convolution makes, at the cost of one channel."""
+    x, weight = args[0], args[1]
+    if name == "linear":
+        if x.shape[-1] != weight.shape[-1]:
+            raise Unsupported(f"a linear layer expects {weight.shape[-1]} features and is given {x.shape[-1]}")
+        return torch.zeros(*x.shape[:-1], weight.shape[0])
+    order = (
+        ("stride", "padding", "output_padding", "groups", "dilation")
+        if "transpose" in name
+        else ("stride", "padding", "dilation", "groups")
+    )
+    given = dict(zip(order, args[3:], strict=False)) | {k: v for k, v in kwargs.items() if k != "bias"}
+    groups = given.pop("groups", 1)
+    turned = "transpose" in name
+    expected = weight.shape[0] if turned else weight.shape[1] * groups
+    if x.dim() != weight.dim() or x.shape[1] != expected:
+        raise Unsupported(f"a convolution expects {expected} channels and is given inputs of shape {tuple(x.shape)}")
+    one = function(torch.zeros(1, 1, *x.shape[2:]), torch.zeros(1, 1, *weight.shape[2:]), None, **given)
+    return torch.zeros(len(x), weight.shape[1] * groups if turned else weight.shape[0], *one.shape[2:])
+
+
+def _storage(t: Tensor) -> int:
+    return int(t.untyped_storage()._cdata)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for v in value:
+            yield from _tensors(v)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _replaced(value: Any, replace: Callable[[Tensor], Any]) -> Any:
+    if isinstance(value, Tensor):
+        return replace(value)
+    if isinstance(value, tuple | list):
+        return tuple(_replaced(v, replace) for v in value)
+    if isinstance(value, dict):
+        return {k: _replaced(v, replace) for k, v in value.items()}
+    return value
+
+
+def refs_in(value: Any) -> Iterator[Ref]:
+    """All references to recorded values among arguments, in order."""
+    yield from _found(value, Ref)
+
+
+def weights_in(value: Any) -> Iterator[Weight]:
+    yield from _found(value, Weight)
+
+
+def _found(value: Any, kind: type[T]) -> Iterator[T]:
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, tuple | list):
+        for v in value:
+            yield from _found(v, kind)
+    elif isinstance(value, dict):
+        yield from _found(list(value.values()), kind)
+
+
+@contextmanager
+def _module_names(model: nn.Module, watch: _Watch) -> Iterator[None]:
+    """Tell the watch which module is running."""
+    outer: list[tuple[str, str]] = []
+    handles = []
+    for name, module in model.named_modules():
+
+        def enter(m: nn.Module, _args: Any, name: str = name) -> None:
+            outer.append(watch.module)
+            watch.module = (name, type(m).__name__)
+
+        def leave(_m: nn.Module, _args: Any, _out: Any) -> None:
+            watch.module = outer.pop()
+
+        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

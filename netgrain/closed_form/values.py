@@ -1,0 +1,271 @@
+"""Feature maps during a pass: how tensor axes are made of channels and positions, and the gradients that meet there.
+
+Every tensor axis is a product of *atoms*: the channel atom (whose entries are copies of one process) and position
+atoms. Reshaping, permuting and flattening only regroup atoms; convolutions, pools and slices act on one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.moments import Moment
+from netgrain.closed_form.processes import Observed, Points, Process
+from netgrain.closed_form.trace import Step, Unsupported
+
+CHANNEL = -1
+Axes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """A gradient was multiplied by φ' of this process."""
+
+    activation: Activation
+    of: Process
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """A gradient was multiplied by one number per channel (a batch norm with data statistics)."""
+
+    values: Tensor  # (channels,)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A gradient went to the winner of each window of a maximum."""
+
+    winners: Tensor  # (points, channels, output positions) → input position
+    sizes: tuple[int, ...]  # of the input positions
+
+
+Factor = Slope | Gain | Choice
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Part of a gradient's second moment: E[g gᵀ] = E[D B D], D the product of the factors (last one lowest)."""
+
+    moment: Moment
+    factors: tuple[Factor, ...] = ()
+    averaged: bool = False  # a random factor was already averaged over inside this stretch between two weight layers
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Channels that are copies of one process."""
+
+    channels: int
+    process: Process
+    sources: frozenset[int]  # steps whose weights make these channels random
+    fresh: bool = False  # linear in zero-mean weights that nothing else here depends on
+    narrow: str = ""  # a depthwise layer that keeps this channel from ever being Gaussian
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it."""
+
+    axes: Axes
+    sizes: tuple[int, ...]  # of the position atoms 0, 1, …
+    blocks: tuple[Block, ...]
+    step: Step | None = None
+    send: Callable[[int, Term], None] = lambda _block, _term: None  # to the values this one was made of
+    holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
+    terms: list[list[Term]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.terms = [[] for _ in self.blocks]
+
+    @property
+    def channels(self) -> int:
+        return sum(b.channels for b in self.blocks)
+
+    def receive(self, block: int, term: Term) -> None:
+        """Gradients that took the same way are added at once."""
+        if not self.holds:
+            self.send(block, term)
+            return
+        here = self.terms[block]
+        for i, other in enumerate(here):
+            if other.factors == term.factors and other.averaged == term.averaged:
+                here[i] = Term(other.moment.plus(term.moment), term.factors, term.averaged)
+                return
+        here.append(term)
+
+    def size(self, atom: int) -> int:
+        return self.channels if atom == CHANNEL else self.sizes[atom]
+
+    def shape(self) -> tuple[int, ...]:
+        return tuple(math.prod(self.size(a) for a in axis) for axis in self.axes)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        start = 0
+        for b in self.blocks:
+            yield start, start + b.channels
+            start += b.channels
+
+    def observed(self, tensor: Tensor) -> list[Observed]:
+        """A real tensor (points, *shape) as processes, one per block."""
+        n = len(tensor)
+        atoms = [a for axis in self.axes for a in axis]
+        split = tensor.double().reshape(n, *(self.size(a) for a in atoms))
+        has_channel = CHANNEL in atoms
+        order = [1 + atoms.index(CHANNEL)] if has_channel else []
+        order += [1 + atoms.index(k) for k in range(len(self.sizes))]
+        flat = split.permute(0, *order).reshape(n, self.channels if has_channel else 1, -1)
+        return [Observed(flat[:, a:b], self.sizes) for a, b in self.spans()]
+
+
+def where(step: Step | None) -> str:
+    return "the input" if step is None else step.where
+
+
+def derived(
+    value: Value,
+    step: Step,
+    axes: Axes,
+    sizes: tuple[int, ...],
+    forward: Callable[[Moment], Moment],
+    backward: Callable[[Moment], Moment],
+    on_points: Callable[[Tensor], Tensor],
+    averager: Callable[[Term], Term] | None,
+) -> Value:
+    """A linear map of positions, the same for every channel. averager: needed where the map mixes positions."""
+
+    def moved(process: Process) -> Process:
+        if isinstance(process, Observed):
+            return Observed(process.values[..., :0], sizes)  # the real numbers are filled in by the pass
+        return Points(on_points(process.values)) if isinstance(process, Points) else process.moved(forward)
+
+    blocks = tuple(replace(b, process=moved(b.process)) for b in value.blocks)
+
+    def send(block: int, term: Term) -> None:
+        if term.factors and averager is not None:
+            term = averager(term)
+        value.receive(block, Term(backward(term.moment), term.factors, term.averaged))
+
+    return Value(axes, sizes, blocks, step, send)
+
+
+def reshaped(value: Value, shape: Sequence[int], step: Step) -> Value:
+    """Regroup atoms for a new shape (without the batch); a position atom may have to be split."""
+    queue = [(a, value.size(a)) for axis in value.axes for a in axis]
+    splits: dict[int, list[int]] = {}
+    groups: list[list[tuple[int, int]]] = []  # (old atom, which part of it)
+    for target in shape:
+        group: list[tuple[int, int]] = []
+        product = 1
+        while product < target or (queue and queue[0][1] == 1 and product == target and len(groups) + 1 == len(shape)):
+            if not queue:
+                raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+            atom, size = queue.pop(0)
+            need = target // product
+            if size <= need or size == 1:
+                if need % size:
+                    raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+                taken = size
+            else:
+                if size % need:
+                    raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+                if atom == CHANNEL:
+                    raise Unsupported(f"{step.where} splits channels into groups")
+                taken = need
+                queue.insert(0, (atom, size // need))
+            parts = splits.setdefault(atom, [])
+            group.append((atom, len(parts)))
+            parts.append(taken)
+            product *= taken
+        if product != target:
+            raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+        groups.append(group)
+    for atom, size in queue:  # left over: only atoms of size one
+        if size != 1:
+            raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+        splits.setdefault(atom, []).append(1)
+        groups[-1 if groups else 0 :][0].append((atom, len(splits[atom]) - 1))
+    return _regrouped(value, groups, splits, step)
+
+
+def _regrouped(value: Value, groups: list[list[tuple[int, int]]], splits: dict[int, list[int]], step: Step) -> Value:
+    number: dict[tuple[int, int], int] = {}
+    sizes: list[int] = []
+    for k in range(len(value.sizes)):
+        for part, size in enumerate(splits.get(k, [value.sizes[k]])):
+            number[k, part] = len(sizes)
+            sizes.append(size)
+    number[CHANNEL, 0] = CHANNEL
+    axes = tuple(tuple(number[key] for key in group) for group in groups)
+    cut = [(k, splits[k]) for k in range(len(value.sizes)) if len(splits.get(k, [0])) > 1]
+
+    def forward(m: Moment) -> Moment:
+        for k, parts in reversed(cut):
+            m = m.split(k, parts)
+        return m
+
+    def backward(m: Moment) -> Moment:
+        for k, parts in cut:
+            m = m.merged(k, len(parts))
+        return m
+
+    if not cut:
+        return renamed(value, axes, step)
+    return derived(value, step, axes, tuple(sizes), forward, backward, lambda x: x.reshape(len(x), *sizes), None)
+
+
+def renamed(value: Value, axes: Axes, step: Step | None) -> Value:
+    """The same positions under other tensor axes."""
+    return Value(axes, value.sizes, value.blocks, step, value.receive)
+
+
+def arranged(value: Value, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> Value:
+    """One position atom per group of the present ones, in that order; axes are in the new numbering."""
+    flat = [k for group in groups for k in group]
+    if flat == list(range(len(value.sizes))) and all(len(group) == 1 for group in groups):
+        return renamed(value, axes, step)
+    back = [flat.index(k) for k in range(len(flat))]
+    sizes = tuple(math.prod(value.sizes[k] for k in group) for group in groups)
+
+    def forward(m: Moment) -> Moment:
+        m = m.permuted(flat)
+        for i, group in enumerate(groups):
+            if len(group) != 1:
+                m = m.merged(i, len(group))
+        return m
+
+    def backward(m: Moment) -> Moment:
+        for i in reversed(range(len(groups))):
+            if len(groups[i]) != 1:
+                m = m.split(i, [value.sizes[k] for k in groups[i]])
+        return m.permuted(back)
+
+    def on_points(x: Tensor) -> Tensor:
+        return x.permute(0, *(1 + k for k in flat)).reshape(len(x), *sizes)
+
+    return derived(value, step, axes, sizes, forward, backward, on_points, None)
+
+
+def cut_channels(
+    value: Value, start: int, stop: int, axes: Axes, step: Step, averager: Callable[[Term], Term]
+) -> Value:
+    """Some of the channels, as they are."""
+    kept: list[tuple[int, Block]] = []
+    for i, ((a, b), block) in enumerate(zip(value.spans(), value.blocks, strict=True)):
+        count = min(b, stop) - max(a, start)
+        if count > 0:
+            kept.append((i, Block(count, block.process, block.sources, block.fresh, block.narrow)))
+
+    def send(block: int, term: Term) -> None:
+        # spread over all channels of the block: their average is what the layers below see
+        i, part = kept[block]
+        share = part.channels / value.blocks[i].channels
+        if term.factors:
+            term = averager(term)
+        value.receive(i, Term(term.moment.scaled(share), term.factors, term.averaged))
+
+    return Value(axes, value.sizes, tuple(b for _, b in kept), step, send)

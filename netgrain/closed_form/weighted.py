@@ -1,0 +1,172 @@
+"""Layers with random weights: linear maps, convolutions. Here one stretch of the network ends and the next begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from netgrain.closed_form.laws import TensorLaw
+from netgrain.closed_form.moments import Moment, Taps, ones
+from netgrain.closed_form.processes import BiasOnly, Fixed, Gaussian, Observed, Points, Process
+from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
+from netgrain.closed_form.trace import Step, Unsupported, Weight
+from netgrain.closed_form.values import CHANNEL, Axes, Block, Term, Value, arranged
+
+
+@rule("linear")
+def _linear(step: Step, values: list[Value], run: Pass) -> Value:
+    weight, bias = arguments(step, "weight", "bias")
+    x = values[0]
+    out = step.shapes[0][-1]
+    contracted = [k for k in x.axes[-1] if k != CHANNEL]
+    kept = [k for k in range(len(x.sizes)) if k not in contracted]
+    x = arranged(x, [[k] for k in (*contracted, *kept)], renumbered(x.axes, [*contracted, *kept]), step)
+    count = len(contracted)
+    axes = (*(tuple(k - count for k in axis) for axis in x.axes[:-1]), (CHANNEL,))
+    _check_mixes_channels(x, x.axes[-1], step)
+    return _weighted(step, x, axes, count, [], out, 1, weight, bias, run)
+
+
+@rule("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def _convolution(step: Step, values: list[Value], run: Pass) -> Value:
+    x = values[0]
+    turned = "transpose" in step.name
+    order: tuple[str, ...]
+    dims = len(x.axes) - 1
+    if turned:
+        order = ("weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+    else:
+        order = ("weight", "bias", "stride", "padding", "dilation", "groups")
+    given = dict(zip(order, step.args[1:], strict=False)) | step.kwargs
+    weight, bias, groups = given["weight"], given.get("bias"), given.get("groups", 1)
+    stride, padding, dilation = given.get("stride", 1), given.get("padding", 0), given.get("dilation", 1)
+    if not isinstance(weight, Weight) or dims != int(step.name[-2]):
+        raise Unsupported(f"{step.where} has weights that are computed, or no batch")
+    kernel = run.shape(weight)[2:]
+    stride, dilation = per_axis(stride, dims), per_axis(dilation, dims)
+    spatial_in, spatial_out = x.shape()[1:], step.shapes[0][2:]
+    if padding == "same":
+        # PyTorch puts the odd one after: only the part before decides which input an output meets
+        padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
+    elif padding == "valid":
+        padding = (0,) * dims
+    padding = per_axis(padding, dims)
+    ends = (spatial_out, spatial_in) if turned else (spatial_in, spatial_out)
+    taps = [Taps(n, m, k, s, p, d) for n, m, k, s, p, d in zip(*ends, kernel, stride, padding, dilation, strict=True)]
+    contracted = [k for k in x.axes[0] if k != CHANNEL]
+    spatial = [list(axis) for axis in x.axes[1:]]
+    if any(CHANNEL in axis for axis in spatial):
+        raise Unsupported(f"{step.where} slides over channels")
+    _check_mixes_channels(x, x.axes[0], step)
+    still = all(isinstance(b.process, Fixed) and b.process.value == 0 for b in x.blocks)
+    if groups > 1 and contracted and (CHANNEL in x.axes[0] or not still):
+        raise Unsupported(f"{step.where} treats the channels of its input separately")
+    count = len(contracted)
+    new_axes = (
+        tuple(CHANNEL if k == CHANNEL else contracted.index(k) for k in x.axes[0]),
+        *((count + i,) for i in range(dims)),
+    )
+    x = arranged(x, [*([k] for k in contracted), *spatial], new_axes, step)
+    axes = ((CHANNEL,), *((i,) for i in range(dims)))
+    out = step.shapes[0][1]
+    return _weighted(step, x, axes, count, [(t, turned) for t in taps], out, groups, weight, bias, run)
+
+
+def _check_mixes_channels(x: Value, axis: tuple[int, ...], step: Step) -> None:
+    if x.channels > 1 and CHANNEL not in axis:
+        raise Unsupported(f"{step.where} mixes positions and shares its weights over channels")
+
+
+def _weighted(
+    step: Step,
+    x: Value,  # positions: first `count` that are contracted, then the ones that remain
+    axes: Axes,
+    count: int,
+    taps: list[tuple[Taps, bool]],  # along each remaining axis, and whether the convolution is transposed
+    out: int,
+    groups: int,
+    weight: Weight,
+    bias: Weight | None,
+    run: Pass,
+) -> Value:
+    """y_o = Σ_c,r,t W_o,c,r,t x_c(r, …) + b_o with uncorrelated zero-mean weights."""
+    if not isinstance(weight, Weight) or not (bias is None or isinstance(bias, Weight)):
+        raise Unsupported(f"{step.where} has weights that are computed from others")
+    law = run.use_weight(weight, step)
+    if law.mean != 0 or law.variance == 0:
+        what = "starts at zero, so the input gradient is zero" if law.mean == 0 else "does not have mean zero"
+        raise Unsupported(f"{step.where}: '{weight.name}' {what}")
+    bias_law = None if bias is None else run.use_weight(bias, step)
+    depthwise = groups > 1 and groups == x.channels
+    if groups > 1 and not depthwise and len(x.blocks) > 1:
+        raise Unsupported(f"{step.where} groups channels of different kinds")
+    inside = x.sizes[:count]
+
+    def forward(m: Moment) -> Moment:
+        for k, (t, turned) in enumerate(taps):
+            m = m.convolved(k, t, back=turned)
+        return m
+
+    def backward(m: Moment) -> Moment:
+        for k, (t, turned) in enumerate(taps):
+            m = m.convolved(k, t, back=not turned)
+        return m.scaled(out / groups * law.variance).with_identity(range(count), inside)
+
+    sizes = forward(ones(x.sizes[count:])).sizes
+    source = frozenset([step.index])
+    per_block = out // groups if depthwise else 0
+    blocks = []
+    for part in [[b] for b in x.blocks] if depthwise else [list(x.blocks)]:
+        width = math.prod(inside) * sum(b.channels for b in part) // groups
+        if any(isinstance(b.process, Points) for b in part):  # known numbers: every weight is a term of its own
+            width *= math.prod(t.kernel for t, _ in taps)
+        shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
+        process = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
+        narrow = ""
+        if depthwise and not isinstance(part[0].process, Fixed):
+            narrow = step.where
+        channels = part[0].channels * per_block if depthwise else out
+        blocks.append(Block(channels, process, source, fresh=True, narrow=narrow))
+
+    def send(block: int, term: Term) -> None:
+        if term.factors:
+            term = run.average(term)
+        sent = Term(backward(term.moment))
+        for i in [block] if depthwise else range(len(x.blocks)):
+            x.receive(i, sent)
+
+    return Value(axes, sizes, tuple(blocks), step, send)
+
+
+def _after_weights(
+    blocks: list[Block],
+    forward: Callable[[Moment], Moment],
+    sizes: tuple[int, ...],
+    count: int,
+    law: TensorLaw,
+    bias: TensorLaw | None,
+    groups: int,
+    width: int,
+    run: Pass,
+) -> Process:
+    if run.observing:
+        return Observed(torch.zeros(0), sizes)
+    total: Moment | None = None
+    channels = sum(b.channels for b in blocks)
+    for b in blocks:
+        if isinstance(b.process, Fixed) and b.process.value == 0:
+            continue
+        contracted = list(range(count))
+        m = b.process.traced(contracted) if isinstance(b.process, Points) else b.process.second().traced(contracted)
+        m = m.scaled(b.channels / channels)
+        total = m if total is None else total.plus(m)
+    if total is None:
+        if bias is None or bias.variance == 0:
+            return Fixed(0.0 if bias is None else bias.mean, sizes)
+        return BiasOnly(bias, sizes)
+    covariance = forward(total).scaled(law.variance * (channels / groups if groups else 1))
+    if bias is not None and bias.variance > 0:
+        covariance = covariance.plus(ones(sizes).scaled(bias.variance))
+    return Gaussian(covariance, 0.0 if bias is None else bias.mean, width)

@@ -1,0 +1,62 @@
+"""Families whose batch norms carry the statistics of data, as after the first pass of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from netgrain.ensemble import Make
+from netgrain.errors import NetgrainError
+
+
+@dataclass(frozen=True, eq=False)
+class DataStatistics:
+    """A family of fresh modules whose batch norms know the mean and variance of their inputs over samples X."""
+
+    make: Make
+    X: Tensor
+
+    def __call__(self) -> nn.Module:
+        model = self.make()
+        norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+        if not norms:
+            raise NetgrainError("expected a model with batch norms that track statistics, found none.")
+        momenta = [m.momentum for m in norms]
+        for m in norms:
+            m.reset_running_stats()
+            m.momentum = None  # cumulative: the statistics of this one batch
+        training = {m: m.training for m in model.modules()}
+        model.eval()
+        for m in norms:
+            m.train()
+        try:
+            with torch.no_grad():
+                parameter = next(model.parameters())
+                model(self.X.to(parameter.device, parameter.dtype))
+        finally:
+            for module, mode in training.items():
+                module.training = mode
+            for m, momentum in zip(norms, momenta, strict=True):
+                m.momentum = momentum
+        return model
+
+
+def data_statistics(make: Make, X: Tensor) -> DataStatistics:
+    """The family `make` with its batch norms calibrated on samples X (samples, *input_shape).
+
+    At initialisation a batch norm in eval mode divides by √(1 + ε) and does nothing else; with data statistics it acts
+    as it does in training.
+
+    >>> family = data_statistics(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), torch.randn(64, 2))
+    >>> bool((family()[1].running_var != 1).all())
+    True
+    """
+    X = torch.as_tensor(X)
+    if X.dim() < 2 or len(X) < 2 or not X.is_floating_point() or not bool(torch.isfinite(X).all()):
+        raise NetgrainError(
+            f"expected at least two finite floating-point samples of shape (samples, …), found {tuple(X.shape)}."
+        )
+    return DataStatistics(make, X.detach().cpu())

@@ -1,0 +1,548 @@
+"""The closed form against independent oracles: every sign pattern, the paper's examples, sampled networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import netgrain as ng
+from netgrain.closed_form import weighted
+from netgrain.closed_form.geometry import closed_form_geometry
+from netgrain.closed_form.laws import Laws, TensorLaw
+from netgrain.closed_form.trace import Unsupported, record
+from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
+from tests import naive
+
+Make = Callable[[], nn.Module]
+S = nn.Sequential
+
+
+def closed(make: Make, shape: tuple[int, ...], **options: object) -> ng.Geometry:
+    return ng.average_geometry(make, shape, method="closed-form", **options)
+
+
+def sequence(*layers: Callable[[], nn.Module]) -> Make:
+    return lambda: S(*(layer() for layer in layers))
+
+
+# --- known by hand --------------------------------------------------------------------------------------------------
+
+
+def normal(make: Make, sd: float) -> Make:
+    def made() -> nn.Module:
+        net = make()
+        for p in net.parameters():
+            nn.init.normal_(p, std=sd)
+        return net
+
+    return made
+
+
+def test_the_papers_example() -> None:
+    make = normal(sequence(lambda: nn.Conv1d(1, 1, 2, bias=False), lambda: nn.AvgPool1d(2), nn.Flatten), 1.5)
+    G = closed(make, (1, 3))
+    expected = 1.5**2 / 4 * torch.tensor([[1.0, 1, 0], [1, 2, 1], [0, 1, 1]], dtype=torch.float64)
+    assert G.exact
+    assert torch.allclose(G.matrix(), expected, rtol=1e-12, atol=0)
+    assert torch.allclose(G.eigenvalues, 1.5**2 / 4 * torch.tensor([3.0, 1, 0]).double(), rtol=1e-12, atol=1e-12)
+
+
+def test_theorem_on_pooled_convolutions() -> None:
+    """Theorem A.3: a convolution, then the mean over all positions: G ∝ Σ_{j1,j2} M_{j1} M_{j2}ᵀ."""
+    n, k = 7, 3
+    make = normal(sequence(lambda: nn.Conv1d(1, 5, k, bias=False), lambda: nn.AdaptiveAvgPool1d(1), nn.Flatten), 0.7)
+    windows = [torch.eye(n, dtype=torch.float64)[:, j : j + k] for j in range(n - k + 1)]  # (input, kernel)
+    M = sum(windows[1:], windows[0]) / len(windows)
+    assert torch.allclose(closed(make, (1, n)).matrix(), 5 * 0.7**2 * M @ M.T, rtol=1e-12, atol=1e-15)
+
+
+def test_an_mlp_has_no_grain() -> None:
+    G = closed(partial(MLP, channels=1, activation="gelu", image_size=6), (1, 6, 6))
+    assert torch.allclose(G.matrix(), torch.eye(36).double() * G.trace.value / 36, rtol=1e-12, atol=0)
+    assert [b.size for b in G.blocks()] == [36]
+
+
+class Residual(nn.Module):
+    """Eleven weights: a stem, a branch around an identity skip, a strided shortcut, a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(1, 1, 2, bias=False)
+        self.branch = S(nn.Conv1d(1, 1, 3, padding=1, bias=False), nn.Tanh(), nn.Conv1d(1, 1, 2, bias=False))
+        self.down = nn.Conv1d(1, 1, 2, stride=2, bias=False)
+        self.short = nn.Conv1d(1, 1, 1, stride=2, bias=False)
+        self.head = nn.Linear(1, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.gelu(self.stem(x))
+        h = h[:, :, 1:] + self.branch(h)
+        h = F.silu(self.down(h) + self.short(h)[..., :1])
+        return self.head(h.mean(2))
+
+
+class Joined(nn.Module):
+    """Eight weights: channels are concatenated and split again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv1d(1, 1, 2, bias=False)
+        self.b = nn.Conv1d(1, 1, 3, padding=1, bias=False)
+        self.c = nn.Conv1d(2, 1, 2, dilation=2, bias=False)
+        self.d = nn.Linear(1, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.a(x))
+        h = torch.cat([h, 2 * F.gelu(self.b(h))], 1)
+        first, _ = h.chunk(2, 1)
+        h = F.pad(torch.sin(self.c(h)), (1, 0)) - first[:, :, 1:]
+        return self.d(F.avg_pool1d(h, 2, stride=1).flatten(1))
+
+
+class Turned(nn.Module):
+    """Ten weights: a transposed convolution, upsampling, tokens with the channel last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(2, 2, bias=False)
+        self.up = nn.ConvTranspose1d(2, 1, 2, stride=2, bias=False)
+        self.c = nn.Conv1d(1, 1, 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.mish(self.a(x))  # (batch, 3 tokens, 2)
+        h = self.up(h.transpose(1, 2))
+        h = F.interpolate(self.c(h), scale_factor=2, mode="linear")
+        return h[..., 1::3].flatten(1)
+
+
+@pytest.mark.parametrize(("make", "shape"), [(Residual, (1, 5)), (Joined, (1, 4)), (Turned, (3, 2))])
+def test_equals_the_average_over_every_sign(make: Make, shape: tuple[int, ...]) -> None:
+    G = closed(make, shape)
+    expected = naive.every_sign(make().double(), shape)
+    assert G.exact
+    assert torch.allclose(G.matrix(), expected, rtol=1e-10, atol=1e-12 * float(expected.max()))
+
+
+# --- sampled networks, in standard errors ---------------------------------------------------------------------------
+
+
+class DenseNet(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, width, 3, padding=1, bias=False)
+        self.one = S(nn.BatchNorm2d(width), nn.GELU(), nn.Conv2d(width, width, 3, padding=1, bias=False))
+        self.two = S(nn.BatchNorm2d(2 * width), nn.GELU(), nn.Conv2d(2 * width, width, 3, padding=1, bias=False))
+        self.out = S(nn.GELU(), nn.Conv2d(3 * width, width, 1, bias=False), nn.AvgPool2d(2))
+        self.head = nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = torch.cat([x, self.one(x)], 1)
+        x = torch.cat([x, self.two(x)], 1)
+        return self.head(F.gelu(self.out(x)).mean((2, 3)))
+
+
+class MobileNet(nn.Module):
+    """Expand, filter each channel, project, around a skip."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        wide = 3 * width
+        self.stem = nn.Conv2d(3, width, 3, stride=2, padding=1, bias=False)
+        self.block = S(
+            *(nn.Conv2d(width, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.SiLU()),
+            *(
+                nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False),
+                nn.BatchNorm2d(wide),
+                nn.SiLU(inplace=True),
+            ),
+            *(nn.Conv2d(wide, width, 1, bias=False), nn.BatchNorm2d(width)),
+        )
+        self.tail = S(nn.Conv2d(width, 2 * width, 3, padding=2, dilation=2, groups=2, bias=False), nn.SiLU())
+        self.head = S(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(2 * width, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = x + self.block(x)
+        return self.head(self.tail(x))
+
+
+def one_dimensional(width: int) -> nn.Module:
+    return S(
+        *(nn.Conv1d(2, width, 5, stride=2, bias=False), nn.SiLU(), nn.AvgPool1d(3, stride=2, padding=1)),
+        *(nn.Conv1d(width, width, 3, padding=1, padding_mode="circular", bias=False), nn.Tanh(), nn.Flatten()),
+        nn.LazyLinear(2) if width == 0 else nn.Linear(width * 4, 2),
+    )
+
+
+def three_dimensional(width: int) -> nn.Module:
+    return S(
+        *(nn.Conv3d(1, width, 3, padding=1, bias=False), nn.GELU(approximate="tanh"), nn.AvgPool3d(2)),
+        *(nn.Conv3d(width, width, 2, bias=False), nn.GELU(), nn.AdaptiveAvgPool3d(1), nn.Flatten()),
+        nn.Linear(width, 1),
+    )
+
+
+def own_initialisation(width: int) -> nn.Module:
+    """A user's own reset_parameters, and a bias-free VGG-like body."""
+
+    class Own(nn.Conv2d):
+        def reset_parameters(self) -> None:
+            nn.init.kaiming_normal_(self.weight, a=0.3)
+
+    return S(
+        *(Own(1, width, 3, padding=1, bias=False), nn.Softsign(), nn.AvgPool2d(2)),
+        *(Own(width, width, 3, padding=1, bias=False), nn.Softsign(), nn.Flatten(), nn.Linear(width * 16, 1)),
+    )
+
+
+EXACT: dict[str, tuple[Callable[[int], nn.Module], tuple[int, ...]]] = {
+    "DenseNet": (DenseNet, (1, 8, 8)),
+    "MobileNet": (MobileNet, (3, 8, 8)),
+    "1-D": (one_dimensional, (2, 20)),
+    "3-D": (three_dimensional, (1, 6, 6, 4)),
+    "own initialisation": (own_initialisation, (1, 8, 8)),
+    "ResNet18": (
+        lambda w: ResNet18(channels=1, activation="gelu", width=w / 64, image_size=8, outputs=1),
+        (1, 8, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [2, 16])
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_at_any_width(name: str, width: int) -> None:
+    make, shape = EXACT[name]
+    if name == "ResNet18" and width == 16:
+        width = 8
+    result = ng.check(partial(make, width), shape, members=2000, workers=1, progress=False)
+    assert result.closed.exact
+    assert result.closed.method == "closed-form"
+    assert result.agrees, str(result)
+
+
+BUILT_IN: dict[str, tuple[Make, tuple[int, ...], dict[str, object]]] = {
+    "MLP": (partial(MLP, channels=1, image_size=8, outputs=2), (1, 8, 8), {}),
+    "LeNet": (partial(LeNet, channels=1, image_size=16, outputs=2, activation="gelu"), (1, 16, 16), {}),
+    "SmallLeNet": (partial(SmallLeNet, channels=3, image_size=16, outputs=2, activation="tanh"), (3, 16, 16), {}),
+    "VGG11 avg": (
+        partial(VGG11, channels=1, image_size=16, outputs=2, activation="gelu", pool="avg", width=0.25),
+        (1, 16, 16),
+        {},
+    ),
+    "batch norm": (
+        partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu", norm="batch"),
+        (1, 16, 16),
+        {"output": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_models_at_the_origin(name: str) -> None:
+    make, shape, options = BUILT_IN[name]
+    result = ng.check(make, shape, members=1000, workers=1, progress=False, **options)  # type: ignore[arg-type]
+    assert result.agrees, str(result)
+    assert abs(result.corr.value - 1) < 5 * result.corr.stderr + 1e-3
+
+
+def test_the_check_rejects_a_forgotten_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, shape = EXACT["own initialisation"]
+    read = Laws.of
+
+    def wrong(self: Laws, name: str) -> TensorLaw:
+        law = read(self, name)
+        return replace(law, variance=1.25 * law.variance) if name == "3.weight" else law
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Laws, "of", wrong)
+        off = closed(partial(make, 16), shape)
+    judged = ng.check(partial(make, 16), shape, members=1000, closed=off, workers=1, progress=False)
+    assert not judged.agrees
+    assert "so this is a bug" in judged.verdict
+    assert judged.bands[0].ratio.value == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_check_rejects_a_wrong_border() -> None:
+    around = closed(lambda: S(nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular", bias=False), *head()), (1, 8, 8))
+    zeros = partial(lambda: S(nn.Conv2d(1, 4, 3, padding=1, bias=False), *head()))
+    judged = ng.check(zeros, (1, 8, 8), members=1000, closed=around, workers=1, progress=False)
+    assert not judged.agrees
+
+
+def head() -> list[nn.Module]:
+    return [nn.GELU(), nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.GELU(), nn.Flatten(), nn.Linear(256, 1)]
+
+
+# --- the wide limit -------------------------------------------------------------------------------------------------
+
+
+def test_wide_limit_improves_with_width() -> None:
+    """LeNet with biases at the origin: exact only for many channels."""
+    off = []
+    for width in (1 / 3, 16 / 6):
+        make = partial(LeNet, channels=1, image_size=16, outputs=1, width=width)
+        result = ng.check(make, (1, 16, 16), members=1500, workers=1, progress=False)
+        assert not result.closed.exact
+        total = result.sampled.trace.value / result.closed.trace.value - 1
+        off.append((abs(total), result.sampled.trace.stderr / result.closed.trace.value))
+    assert off[0][0] > off[1][0] + 2 * off[1][1]
+    assert off[1][0] < 4 * off[1][1] + 0.01
+
+
+def test_relu_with_gaussian_probes() -> None:
+    make = sequence(
+        *(lambda: nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.ReLU, lambda: nn.AvgPool2d(2)),
+        *(lambda: nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.ReLU, nn.Flatten, lambda: nn.Linear(64 * 16, 1)),
+    )
+    G = closed(make, (3, 8, 8), probe=ng.Gaussian(1), probes=64)
+    limit = closed(make, (3, 8, 8), probes=64)
+    assert torch.allclose(G.matrix(), limit.matrix())
+    assert "origin limit (gaussian:1)" in limit.about.probe
+    result = ng.check(make, (3, 8, 8), probe=ng.Gaussian(1), members=600, closed=G, workers=1, progress=False)
+    assert not G.exact, str(result)
+    assert result.deviation < 0.08, str(result)
+    assert result.corr.value > 0.995, str(result)
+
+
+def test_maximum_pooling_observes_members() -> None:
+    make = partial(VGG11, channels=1, image_size=8, outputs=1, width=0.5)
+    G = closed(make, (1, 8, 8), probes=48, probe=ng.Gaussian(1))
+    assert G.members == 48
+    assert any("slopes averaged over the channels" in note for note in G.about.notes)
+    result = ng.check(make, (1, 8, 8), probe=ng.Gaussian(1), members=400, closed=G, workers=1, progress=False)
+    assert result.corr.value > 0.99, str(result)
+    assert result.deviation < 0.15, str(result)
+
+
+def test_residual_relu_observes_members() -> None:
+    make = partial(ResNet18, channels=3, image_size=8, outputs=1, width=0.25)
+    G = closed(make, (3, 8, 8), probes=32)
+    result = ng.check(make, (3, 8, 8), members=300, closed=G, workers=1, progress=False)
+    assert G.members == 32, str(result)
+    assert result.corr.value > 0.985, str(result)
+
+
+def test_batch_norm_with_data_statistics() -> None:
+    X = torch.randn(64, 1, 8, 8, generator=torch.Generator().manual_seed(0)).cumsum(2)
+    make = ng.data_statistics(
+        partial(ResNet18, channels=1, image_size=8, outputs=1, width=0.25, activation="gelu", norm="batch"), X
+    )
+    G = closed(make, (1, 8, 8), probe=ng.Data(X), probes=32)
+    result = ng.check(make, (1, 8, 8), probe=ng.Data(X), members=120, closed=G, workers=1, progress=False, probes=4)
+    plain = closed(make.make, (1, 8, 8))
+    # the statistics change the scale by orders of magnitude: the check would see a batch norm that does nothing
+    assert result.corr.value > 0.95
+    assert abs(math.log(result.sampled.trace / G.trace)) < 0.3
+    assert abs(math.log(plain.trace / G.trace)) > 1
+
+
+def test_layer_norm_has_no_origin_but_a_wide_limit() -> None:
+    make = partial(LeNet, channels=3, image_size=16, outputs=1, activation="gelu", norm="layer", width=4.0)
+    bias_free = partial(ResNet18, channels=1, image_size=8, norm="layer", width=0.25)
+    assert "gaussian:1" in closed(bias_free, (1, 8, 8), probes=2).about.probe
+    G = closed(make, (3, 16, 16), probe=ng.Gaussian(1), probes=16)
+    result = ng.check(make, (3, 16, 16), probe=ng.Gaussian(1), members=200, closed=G, workers=1, progress=False)
+    assert result.corr.value > 0.98, str(result)
+    assert result.deviation < 0.25, str(result)
+
+
+def test_data_probe_averages_over_all_samples() -> None:
+    X = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    make = sequence(nn.Flatten, lambda: nn.Linear(16, 32), nn.ReLU, lambda: nn.Linear(32, 2))
+    whole = closed(make, (1, 4, 4), probe=ng.Data(X))
+    single = [closed(make, (1, 4, 4), probe=ng.Data(x[None])).matrix() for x in X]
+    assert whole.form.parts == 0
+    assert torch.allclose(whole.matrix(), torch.stack(single).mean(0), rtol=1e-12)
+
+
+# --- outputs, forms, manners ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["all", "mean", 3, ("diff", 0, 4)])
+def test_outputs(output: object) -> None:
+    make = sequence(nn.Flatten, lambda: nn.Linear(9, 4, bias=False), nn.GELU, lambda: nn.Linear(4, 5))
+    result = ng.check(make, (1, 3, 3), members=1000, output=output, workers=1, progress=False)  # type: ignore[arg-type]
+    assert result.closed.exact, str(result)
+    assert result.agrees, str(result)
+
+
+def test_kronecker_and_operator_forms() -> None:
+    small = closed(partial(ResNet18, channels=3, activation="gelu", image_size=16), (3, 16, 16))
+    one = closed(partial(ResNet18, channels=1, activation="gelu", image_size=16), (1, 16, 16))
+    # the first layer's fan-in is three times larger, and each colour sees the same
+    assert torch.allclose(small.matrix()[:256, :256] * 3, one.matrix(), rtol=1e-9, atol=1e-12 * float(one.trace))
+    assert float(small.matrix()[:256, 256:].abs().max()) == 0
+    large = closed(partial(ResNet18, channels=3, activation="gelu", image_size=160), (3, 160, 160))
+    v = torch.randn(2, 3, 160, 160)
+    assert large.matvec(v).shape == v.shape
+    assert large.d == 76800
+    with pytest.raises(ng.NetgrainError, match="GiB"):
+        large.matrix()
+
+
+def test_a_narrow_twin_has_the_same_geometry() -> None:
+    wide = closed(partial(ResNet18, channels=1, activation="gelu", image_size=8), (1, 8, 8))
+    narrow = closed(partial(ResNet18, channels=1, activation="gelu", image_size=8, width=1 / 16), (1, 8, 8))
+    assert ng.corr(wide, narrow).value == pytest.approx(1, abs=1e-12)
+
+
+def test_randomness_is_left_alone_and_results_repeat() -> None:
+    make = partial(VGG11, channels=1, image_size=8, outputs=1, width=0.1)
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    a, b = (closed(make, (1, 8, 8), probes=2, probe=ng.Gaussian(1)).matrix() for _ in range(2))
+    assert torch.equal(a, b)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_auto_takes_the_closed_form_and_says_why_not() -> None:
+    make = partial(LeNet, channels=1, image_size=16, activation="gelu")
+    assert ng.average_geometry(make, (1, 16, 16)).method == "closed-form"
+    assert ng.average_geometry(make, (1, 16, 16), members=4).method == "sampled"
+    G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1), (1, 32, 32), tolerance=0.2)
+    assert G.method == "sampled"
+    assert any("sampled because cat in" in note for note in G.about.notes)
+    narrow = ng.average_geometry(partial(LeNet, channels=1, image_size=16, activation="gelu", width=0.3), (1, 16, 16))
+    assert narrow.method == "sampled"
+    assert any("too few for the wide limit" in note for note in narrow.about.notes)
+
+
+def test_the_form_of_a_vit() -> None:
+    """Two blocks, and b/a with its error bar."""
+    G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1, outputs=1), (1, 32, 32), members=40)
+    assert sorted(b.size for b in G.blocks()) == [64, 960]
+    values, errors = G.eigenvalues, G.eigenvalue_errors()
+    ratio = float(values[0] / values[-1])
+    assert ratio > 1
+    assert 0 < float(errors[0] / values[0]) < 0.5
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+class Forward(nn.Module):
+    """A module from layers and a function of them."""
+
+    def __init__(self, forward: Callable[[nn.ModuleDict, Tensor], Tensor], **layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict(layers)
+        self.call = forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.call(self.layers, x)
+
+
+def lin(i: int, o: int) -> nn.Module:
+    return nn.Linear(i, o, bias=False)
+
+
+def orthogonal() -> nn.Module:
+    layer = nn.Linear(8, 8, bias=False)
+    nn.init.orthogonal_(layer.weight)
+    return layer
+
+
+def zeroed() -> nn.Module:
+    layer = nn.Linear(8, 2)
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
+REFUSED: dict[str, tuple[Make, str]] = {
+    "attention": (
+        lambda: Forward(lambda m, x: (m["q"](x) @ m["k"](x).mT).softmax(-1) @ m["q"](x), q=lin(8, 8), k=lin(8, 8)),
+        "matmul in the model's forward",
+    ),
+    "product": (
+        lambda: Forward(lambda m, x: m["a"](x) * torch.sigmoid(m["b"](x)), a=lin(8, 4), b=lin(8, 4)),
+        "multiplies two things that both depend on the input",
+    ),
+    "mean over channels": (lambda: Forward(lambda m, x: m["a"](x).mean(-1), a=lin(8, 4)), "goes over channels"),
+    "used twice": (
+        lambda: Forward(lambda m, x: m["a"](torch.tanh(m["a"](x))), a=lin(8, 8)),
+        "uses 'layers.a.weight' again",
+    ),
+    "same channels twice": (
+        lambda: Forward(lambda m, x: (h := m["a"](x)) + torch.tanh(h), a=lin(8, 4)),
+        "adds two functions of the same channels",
+    ),
+    "branch that ends in an activation": (
+        lambda: Forward(
+            lambda m, x: m["h"]((h := F.gelu(m["a"](x))) + F.gelu(m["b"](h))),
+            a=nn.Linear(8, 4),
+            b=lin(4, 4),
+            h=lin(4, 1),
+        ),
+        "ends in an activation",
+    ),
+    "correlated weights": (lambda: S(orthogonal(), nn.GELU(), lin(8, 1)), "'0.weight'"),
+    "zero head": (lambda: S(lin(8, 8), nn.GELU(), zeroed()), "starts at zero"),
+    "numbers decide": (
+        lambda: Forward(lambda m, x: m["a"](x) if x.sum() > 0 else m["a"](2 * x), a=lin(8, 4)),
+        "looks at numbers",
+    ),
+    "activation of the input": (lambda: S(nn.ReLU(), lin(8, 4)), "kink|input itself"),
+    "instance norm": (lambda: S(nn.Conv1d(1, 4, 3), nn.InstanceNorm1d(4), nn.Flatten(), lin(24, 1)), "instance_norm"),
+    "gradients stopped": (lambda: Forward(lambda m, x: m["a"](x).detach(), a=lin(8, 4)), "stops gradients"),
+    "depthwise after an activation": (
+        lambda: S(
+            *(nn.Conv1d(1, 8, 3), nn.GELU(), nn.Conv1d(8, 8, 3, groups=8), nn.GELU(), nn.Flatten()),
+            lin(8 * 4, 1),
+        ),
+        "few weights per channel",
+    ),
+    "recurrent": (lambda: S(nn.GRU(8, 4)), "traced|closed form"),
+    "nothing of the input": (lambda: Forward(lambda m, x: m["a"](torch.ones(len(x), 8)), a=lin(8, 2)), "not a tensor"),
+}
+SHAPES = {"attention": (3, 8), "instance norm": (1, 8), "depthwise after an activation": (1, 8)}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_name_the_reason(name: str) -> None:
+    make, reason = REFUSED[name]
+    with pytest.raises(ng.NetgrainError, match=reason):
+        closed(make, SHAPES.get(name, (8,)))
+
+
+def test_writing_into_a_shared_tensor_is_refused() -> None:
+    def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
+        h = m["a"](x)
+        view = h.view(-1, 2, 2)
+        h += 1
+        return m["b"](view.flatten(1))
+
+    with pytest.raises(Unsupported, match="writes in place into a tensor that is also used elsewhere"):
+        closed_form_geometry(lambda: Forward(forward, a=lin(8, 4), b=lin(4, 1)), (8,))
+
+
+def test_shapes_may_decide() -> None:
+    def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
+        if x.shape[-1] == 8 and len(x) > 1:
+            x = x * 2
+        return m["a"](x.reshape(x.size(0), -1))
+
+    G = closed(lambda: Forward(forward, a=lin(8, 3)), (2, 4, 1)[:2])
+    H = closed(lambda: Forward(forward, a=lin(8, 3)), (8,))
+    assert H.trace.value == pytest.approx(4 * G.trace.value)
+
+
+def test_too_many_positions_are_refused_with_the_number() -> None:
+    make = sequence(
+        *(lambda: nn.Conv2d(1, 8, 3, padding=1), nn.GELU, lambda: nn.Conv2d(8, 8, 3, padding=1), nn.GELU),
+        *(lambda: nn.AdaptiveAvgPool2d(1), nn.Flatten, lambda: nn.Linear(8, 1)),
+    )
+    with pytest.raises(ng.NetgrainError, match=r"16384 positions.* 2\.0 GiB"):
+        closed(make, (1, 128, 128))
+
+
+def test_every_layer_is_recorded_with_its_name() -> None:
+    trace = record(LeNet(channels=1, image_size=16), torch.zeros(2, 1, 16, 16))
+    assert [s.module for s in trace.steps][:3] == ["layers.0", "layers.1", "layers.2"]
+    assert weighted.__doc__

@@ -1,0 +1,352 @@
+"""Sums of Kronecker products over a grid: equal to the matrix they stand for, and used without ever forming it."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import netgrain as ng
+from netgrain import plots
+from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.packed import write_packed
+from netgrain.provenance import Provenance
+from netgrain.separated import Separated
+from netgrain.spectrum import decompose
+from netgrain.stem import ConvStem
+
+GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
+
+
+def _factors(axes: tuple[int, ...], terms: int, seed: int = 0) -> tuple[Tensor, ...]:
+    """Random positive semi-definite factors."""
+    generator = torch.Generator().manual_seed(seed)
+    roots = [torch.randn(terms, n, n, generator=generator, dtype=torch.float64) for n in axes]
+    return tuple(A @ A.mT / n for A, n in zip(roots, axes, strict=True))
+
+
+def _separated(axes: tuple[int, ...], terms: int = 3, seed: int = 0) -> Separated:
+    return Separated(_factors(axes, terms, seed))
+
+
+def _kron(form: Separated) -> Tensor:
+    """The slow obvious matrix."""
+    total = torch.zeros(form.size, form.size, dtype=torch.float64)
+    for term in zip(*form.factors, strict=True):
+        product = torch.ones(1, 1, dtype=torch.float64)
+        for factor in term:
+            product = torch.kron(product, factor)
+        total += product
+    return total
+
+
+def _smooth(n: int, terms: int) -> Tensor:
+    """Gaussian kernels of several widths: what a deep convolutional network does along one axis, about."""
+    x = torch.arange(n, dtype=torch.float64)
+    return torch.stack([torch.exp(-((x[:, None] - x) ** 2) / (2 * 2.0**r)) for r in range(terms)])
+
+
+def _diagonal(*values: Tensor) -> Separated:
+    return Separated(tuple(torch.diag(v.double())[None] for v in values))
+
+
+def _closed_form(form: Form, shape: tuple[int, ...], exact: bool = True) -> ng.Geometry:
+    return ng.Geometry(form, shape, Provenance("closed-form", model="ResNet18", probe="origin", exact=exact))
+
+
+@pytest.fixture
+def never_dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Form) -> Tensor:
+        raise AssertionError(f"a dense matrix of size {self.size} was formed")
+
+    monkeypatch.setattr(Form, "dense", refuse)
+
+
+# The form
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5])
+@pytest.mark.parametrize("axes", GRIDS)
+def test_equals_the_sum_of_kronecker_products(axes: tuple[int, ...], terms: int) -> None:
+    form = _separated(axes, terms)
+    expected = _kron(form)
+    assert (form.axes, form.terms, form.size, form.parts) == (axes, terms, math.prod(axes), 0)
+    torch.testing.assert_close(form.dense(), expected, rtol=1e-13, atol=1e-14)
+    assert form.trace() == pytest.approx(float(expected.trace()), rel=1e-13)
+    assert form.norm2() == pytest.approx(float(expected.square().sum()), rel=1e-13)
+    torch.testing.assert_close(form.scaled(-2.5).dense(), -2.5 * expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("axes", [(60,), (12, 15), (4, 5, 6), (20, 3, 2), (2, 3, 4, 3)])
+def test_matvec_of_few_terms_and_of_many(axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    factors = tuple(torch.randn(2, n, n, generator=generator, dtype=torch.float64) for n in axes)  # not symmetric
+    few, many = Separated(factors), Separated(tuple(F.repeat(300, 1, 1) / 300 ** (1 / len(axes)) for F in factors))
+    V = torch.randn(5, few.size, generator=generator)
+    expected = V.double() @ _kron(few).T
+    torch.testing.assert_close(many.matvec(V), expected, rtol=1e-10, atol=1e-10)
+    monkeypatch.setattr(Separated, "_small", False)  # products along the axes, whatever is cheaper
+    torch.testing.assert_close(few.matvec(V), expected, rtol=1e-12, atol=1e-11)
+    assert few.matvec(V[:0]).shape == (0, few.size)
+    monkeypatch.setattr("netgrain.separated.SLICE", 2 * few.size)
+    torch.testing.assert_close(few.matvec(V), expected, rtol=1e-12, atol=1e-11)
+
+
+def test_products_with_forms_of_every_kind() -> None:
+    generator = torch.Generator().manual_seed(2)
+    stem = ConvStem((3, 4), (2, 3), (1, 1), ((1, 0), (1, 1)), (1, 1))
+    rows = torch.randn(5, 12, generator=generator)
+    others: dict[str, Form] = {
+        "same grid": _separated((3, 4), 2, seed=5),
+        "another grid": _separated((2, 6), 2, seed=6),
+        "dense": Dense(_kron(_separated((12,), 1, seed=7))),
+        "few rows": Factored(rows, 0.3),
+        "many rows": Factored(rows.repeat(4, 1), 0.3),
+        "members": Factored.of_members(rows[:, None], 0.3),
+        "spread": Spread(Factored(torch.randn(3, stem.out_size, generator=generator)), stem),
+        "copies along the first axis": Kronecker(_separated((4,), 2, seed=8), 3, torch.arange(12)),
+        "copies along the last axis": Kronecker(_separated((3,), 2), 4, torch.arange(12).reshape(3, 4).T.flatten()),
+        "copies elsewhere": Kronecker(_separated((2, 2), 2), 3, torch.randperm(12, generator=generator)),
+    }
+    form = _separated((3, 4))
+    for name, other in others.items():
+        expected = float((_kron(form) * other.dense()).sum())
+        assert form.inner(other) == pytest.approx(expected, rel=1e-6), name
+        assert other.inner(form) == pytest.approx(expected, rel=1e-6), name
+    members = others["members"]
+    along = torch.stack([(members.part(i).dense() * _kron(form)).sum() for i in range(members.parts)])
+    torch.testing.assert_close(members.part_inner(form), along, rtol=1e-6, atol=1e-9)
+
+
+def test_kronecker_around_it_equals_the_dense_one() -> None:
+    order = torch.randperm(24, generator=torch.Generator().manual_seed(3))
+    form, other = (Kronecker(_separated((2, 4), 2, seed), 3, order) for seed in (1, 2))
+    G, H = form.dense(), other.dense()
+    V = torch.randn(3, 24, dtype=torch.float64)
+    torch.testing.assert_close(form.matvec(V), V @ G)
+    assert form.trace() == pytest.approx(float(G.trace()))
+    assert form.inner(other) == pytest.approx(float((G * H).sum()))
+    torch.testing.assert_close(form.scaled(3.0).dense(), 3 * G)
+    rows = Factored(torch.randn(5, 24, generator=torch.Generator().manual_seed(4)))
+    assert form.inner(rows) == pytest.approx(float((G * rows.dense()).sum()))
+    assert rows.inner(form) == pytest.approx(float((G * rows.dense()).sum()))
+
+
+def test_it_has_no_parts_and_says_so() -> None:
+    form = _separated((3, 4))
+    assert len(form.part_traces()) == 0
+    for ask in (lambda: form.part(0), lambda: form.subset([0]), lambda: Kronecker(form, 1, torch.arange(12)).part(0)):
+        with pytest.raises(ng.NetgrainError, match="has no parts"):
+            ask()
+
+
+def test_factors_that_do_not_fit_together_are_refused() -> None:
+    A = torch.ones(2, 3, 3, dtype=torch.float64)
+    for bad in ((), (A, A[:1]), (A, A[:, :2]), (A[0],), (A.float(), A), (A[:0], A[:0])):
+        with pytest.raises(ng.NetgrainError, match="equal terms for every axis"):
+            Separated(bad)
+
+
+def test_a_product_that_needs_too_large_a_matrix_is_refused() -> None:
+    large = _separated((DENSE_LIMIT // 64 + 1, 64), 1)
+    with pytest.raises(ng.NetgrainError, match=r"would take 0\.5 GiB"):
+        large.inner(_separated((64, DENSE_LIMIT // 64 + 1), 1))
+
+
+# Fewer terms
+
+
+@pytest.mark.parametrize("axes", [*GRIDS, (9, 14)])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_compressed_is_the_same_matrix(axes: tuple[int, ...], symmetric: bool) -> None:
+    factors = _factors(axes, 4)
+    if not symmetric:
+        factors = tuple(F + torch.triu(F.roll(1, 0)) for F in factors)
+    form = Separated(tuple(torch.cat([F, 2 * F, F[:1], 0 * F]) for F in factors))
+    small = form.compressed()
+    assert small.terms <= (4 if len(axes) > 1 else 1)
+    assert float((small.dense() - _kron(form)).abs().max()) <= 1e-13 * float(_kron(form).abs().max())
+    assert all(torch.equal(F, F.mT) for F in small.factors) == (symmetric or axes == (1,))
+
+
+def test_compressed_finds_the_rank_and_keeps_what_is_small() -> None:
+    a, b = _factors((20, 30), 6)
+    mixed = torch.randn(40, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    # dependent, not merely repeated, terms; sizes fall by nine orders of magnitude, where Gram matrices would be blind
+    weights = 10.0 ** -torch.arange(0, 12, 2, dtype=torch.float64)
+    form = Separated(
+        (torch.einsum("sr,rij->sij", mixed, a), torch.einsum("sr,rij->sij", mixed, b * weights[:, None, None]))
+    )
+    small = form.compressed()
+    assert small.terms == 6
+    assert float((small.dense() - form.dense()).abs().max()) <= 1e-13 * float(form.dense().abs().max())
+    assert form.compressed(1e-5).terms < 6
+    zero = Separated((0 * a, b)).compressed()
+    assert (zero.terms, zero.trace()) == (1, 0)
+
+
+def test_compressed_merges_over_three_axes() -> None:
+    a, b = _factors((4, 5), 2)
+    channels = torch.eye(3, dtype=torch.float64)[None] * torch.arange(1.0, 9.0, dtype=torch.float64)[:, None, None]
+    for order in ((0, 1, 2), (1, 2, 0), (1, 0, 2)):
+        stacks = (channels, a.repeat(4, 1, 1), b.repeat(4, 1, 1))
+        form = Separated(tuple(stacks[i] for i in order))
+        small = form.compressed()
+        assert small.terms == 2
+        torch.testing.assert_close(small.dense(), _kron(form), rtol=1e-13, atol=1e-12)
+
+
+# Spectra
+
+
+def _check_leading(form: Form, k: int, expected: Tensor) -> None:
+    found = decompose(form, k)
+    top = float(expected[0])
+    torch.testing.assert_close(found.values[:k], expected[:k], rtol=0, atol=1e-11 * top)
+    V = found.vectors[:k]
+    torch.testing.assert_close(V @ V.T, torch.eye(k, dtype=torch.float64), rtol=0, atol=1e-10)
+    residuals = torch.linalg.vector_norm(form.matvec(V) - found.values[:k, None] * V, dim=1)
+    assert float(residuals.max()) <= 1e-7 * top
+
+
+def test_small_spectra_are_complete() -> None:
+    form = _separated((6, 7))
+    found = decompose(form)
+    assert found.complete
+    torch.testing.assert_close(found.values, torch.linalg.eigvalsh(_kron(form)).flip(0), rtol=1e-10, atol=1e-12)
+
+
+def test_leading_pairs_equal_those_of_the_dense_matrix() -> None:
+    form = Separated((_smooth(40, 4), _smooth(48, 4).flip(0)))
+    expected = torch.linalg.eigvalsh(form.dense()).flip(0)
+    _check_leading(form, 64, expected)
+    _check_leading(form, 3, expected)
+
+
+def _levels(form: Separated) -> Tensor:
+    """Eigenvalues of a product of diagonals, descending."""
+    return form.factors[0][0].diagonal().outer(form.factors[1][0].diagonal()).flatten().sort(descending=True).values
+
+
+i = torch.arange(64.0, dtype=torch.float64)
+MULTIPLE = {
+    "pairs a ⊗ b and b ⊗ a": (torch.exp(-i / 9), torch.exp(-i / 9)),
+    "nine of each": (torch.exp(-(i // 3) / 5), torch.exp(-(i // 3) / 7)),
+    "forty of the largest": (
+        torch.cat([torch.ones(10), 0.9 * torch.exp(-i[:54] / 20)]),
+        torch.cat([torch.ones(4), 0.95 * torch.exp(-i[:60] / 30)]),
+    ),
+    "all equal": (torch.ones(64), torch.ones(64)),
+    "rank two": (i < 2, i < 1),
+    "zero": (0 * i, i),
+}
+
+
+@pytest.mark.parametrize("name", MULTIPLE)
+@pytest.mark.parametrize("k", [20, 64])
+def test_every_copy_of_a_multiple_eigenvalue_is_found(name: str, k: int) -> None:
+    form = _diagonal(*MULTIPLE[name])
+    _check_leading(form, k, _levels(form))
+
+
+def test_a_block_cut_by_the_last_direction_keeps_its_basis() -> None:
+    form = _diagonal(torch.exp(-i / 9), torch.exp(-i / 9))
+    levels = _levels(form)
+    pairs = (levels[:-1] - levels[1:] < 1e-12).nonzero().flatten()
+    k = int(pairs[3]) + 1  # between the two vectors of the fourth pair
+    torch.testing.assert_close(decompose(form, k).vectors[:k], decompose(form, k + 1).vectors[:k], rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("never_dense")
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_large_operator_is_never_formed(copies: int, tmp_path: Path) -> None:
+    core = Separated((_smooth(80, 6), _smooth(72, 6)))
+    order = torch.arange(copies * core.size).reshape(-1, copies).T.flatten()
+    form = Kronecker(core, copies, order) if copies > 1 else core
+    G = _closed_form(form, (80, 72, copies))
+    assert G.trace.value == pytest.approx(copies * 6 * 80 * 72)  # unit diagonals
+    assert 1 < G.effective_rank < G.d
+    assert len(G.eigenvalues) == 64 * copies
+    V = G.directions(30)
+    residuals = (G.matvec(V) - G.eigenvalues[:30].reshape(-1, 1, 1, 1) * V).flatten(1)
+    assert float(torch.linalg.vector_norm(residuals, dim=1).max()) <= 1e-7 * float(G.eigenvalues[0])
+    X = torch.randn(4, 80, 72, copies, generator=torch.Generator().manual_seed(0))
+    assert float((G.score(V[:3]) - G.eigenvalues[:3]).abs().max()) <= 1e-9 * float(G.eigenvalues[0])
+    S = ng.data_covariance(X)
+    expected = float((X.double() * G.matvec(X)).sum()) / math.sqrt(form.norm2() * S.form.norm2())
+    assert ng.corr(G, S).value == pytest.approx(expected)
+    assert ng.corr(S, G).value == pytest.approx(expected)
+    copied = Separated((*core.factors, torch.eye(copies, dtype=torch.float64).repeat(6, 1, 1)))
+    same = form if copies == 1 else copied  # the copies as a third axis of the grid
+    assert ng.corr(G, _closed_form(same, (80, 72, copies))).value == pytest.approx(1)
+    back = ng.Geometry.load(G.save(tmp_path / "G.safetensors"))
+    assert repr(back) == repr(G)
+    assert json.loads(json.dumps(G.summary()))["condition"] is None
+    assert sum(b.size for b in G.blocks()) == 64 * copies
+    assert "more are not known" in plots.spectrum(G).get_legend().get_texts()[-1].get_text()
+    assert len(plots.directions(G, 2).subfigs) == 1
+
+
+def test_what_needs_the_whole_matrix_is_refused_with_a_sentence() -> None:
+    core = Separated((_smooth(224, 2), _smooth(224, 2)))
+    G = _closed_form(Kronecker(core, 3, torch.arange(3 * core.size)), (3, 224, 224))
+    with pytest.raises(ng.NetgrainError, match=r"matrix would take 168\.8 GiB"):
+        G.matrix()
+    for ask in (G.flip, lambda: G.directions(2, bottom=True)):
+        with pytest.raises(ng.NetgrainError, match="whole spectrum of a 50176 x 50176 matrix is not computed"):
+            ask()
+    for k in (30_000, None):
+        with pytest.raises(ng.NetgrainError, match=r"expected at most 1783 directions .* GiB; ask for fewer"):
+            G.directions(k)
+
+
+def test_between_the_limits_a_flip_is_refused_instead_of_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    G = _closed_form(
+        _separated((70, 60), 2), (70, 60)
+    )  # its dense matrix would fit, its whole spectrum is not computed
+    monkeypatch.setattr(Separated, "_dense", lambda _: pytest.fail("formed"))
+    with pytest.raises(ng.NetgrainError, match="4200 x 4200 matrix is not computed"):
+        G.flip()
+
+
+# As a geometry
+
+
+SQUARE = _factors((4,), 2)[0]  # one tensor for both axes
+
+
+@pytest.mark.parametrize(
+    "form",
+    [_separated((3, 4, 2)), Kronecker(_separated((4, 2)), 3, torch.arange(24)), Separated((SQUARE, SQUARE))],
+)
+def test_a_file_brings_it_back(form: Form, tmp_path: Path) -> None:
+    G = _closed_form(form, (form.size,))
+    back = ng.Geometry.load(G.save(tmp_path / "G.safetensors"))
+    assert torch.equal(back.matrix(), G.matrix())
+    assert type(back.form) is type(form)
+    assert (repr(back), back.about) == (repr(G), G.about)
+
+
+def test_a_file_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    header = {
+        "layout": 1,
+        "input_shape": [2],
+        "scale_error": 0.0,
+        "full_trace": None,
+        "about": {"method": "closed-form"},
+        "form": {"kind": "kronecker", "copies": 2, "core": {"kind": "circulant"}},
+    }
+    path = write_packed(tmp_path / "G.safetensors", "geometry", header, {"order": torch.arange(2)})
+    with pytest.raises(ng.NetgrainError, match=r"G\.safetensors holds a matrix of kind 'circulant'.*newer version"):
+        ng.Geometry.load(path)
+
+
+def test_it_says_what_it_is() -> None:
+    form = _diagonal(torch.ones(2), torch.ones(2))
+    G = _closed_form(form, (2, 2))
+    assert repr(G) == "Geometry(d=4, closed form, exact at any width, ResNet18, probe origin, effective rank 4)"
+    assert (G.exact, G.fidelity, G.trace.stderr, G.effective_rank.stderr) == (True, 1.0, 0.0, 0.0)
+    assert "d=4, closed form, wide limit, ResNet18" in repr(_closed_form(form, (2, 2), exact=False))
+    assert torch.equal(G.eigenvalue_errors(2), torch.zeros(2, dtype=torch.float64))
