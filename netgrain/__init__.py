@@ -8,12 +8,16 @@ from netgrain.errors import GrainWarning, NetgrainError
 if TYPE_CHECKING:
     from netgrain.average import average_geometry
     from netgrain.checking import check
+    from netgrain.curvature import loss_curvature
+    from netgrain.delta import Evolution
     from netgrain.estimate import Estimate
+    from netgrain.evolution import average_evolution, evolution_of, velocity
     from netgrain.geometry import Geometry, corr, data_covariance
     from netgrain.probes import Data, Gaussian, Origin
     from netgrain.sampling import geometry_of
     from netgrain.scores import prune, score
     from netgrain.statistics import data_statistics
+    from netgrain.tracker import GeometryTracker
 
 __version__ = "0.1.0"
 
@@ -21,36 +25,48 @@ __version__ = "0.1.0"
 _HOMES = {
     "Data": "probes",
     "Estimate": "estimate",
+    "Evolution": "delta",
     "Gaussian": "probes",
     "Geometry": "geometry",
+    "GeometryTracker": "tracker",
     "Origin": "probes",
+    "average_evolution": "evolution",
     "average_geometry": "average",
     "check": "checking",
     "corr": "geometry",
     "data_covariance": "geometry",
     "data_statistics": "statistics",
+    "evolution_of": "evolution",
     "geometry_of": "sampling",
+    "loss_curvature": "curvature",
     "prune": "scores",
     "score": "scores",
+    "velocity": "evolution",
 }
 
 __all__ = [
     "Data",
     "Estimate",
+    "Evolution",
     "Gaussian",
     "Geometry",
+    "GeometryTracker",
     "GrainWarning",
     "NetgrainError",
     "Origin",
     "__version__",
+    "average_evolution",
     "average_geometry",
     "check",
     "corr",
     "data_covariance",
     "data_statistics",
+    "evolution_of",
     "geometry_of",
+    "loss_curvature",
     "prune",
     "score",
+    "velocity",
 ]
 
 

@@ -455,3 +455,23 @@ def test_doctor_survives_a_folder_it_cannot_write_to(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     check = doctor._folder("current folder")
     assert (check.status, check.found) == ("warning", "cannot write here (Permission denied)")
+
+
+def test_check_compares_the_closed_form_with_sampled_networks(run: Run) -> None:
+    words = ("geometry", "mlp:activation=gelu", "--input", "1x4x4", "--check", "64")
+    code, stdout, _ = run(*words)
+    assert code == 0
+    assert "closed form, wide limit" in one_line(stdout)
+    assert "closed form against 64 sampled networks" in stdout
+    assert "agrees: all 1 bands" in stdout
+    code, stdout, _ = run(*words, "--json")
+    assert json.loads(stdout)["check"]["agrees"] is True
+
+
+def test_check_that_fails_has_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netgrain import checking
+
+    monkeypatch.setattr(checking, "STANDARD_ERRORS", 0.0)
+    code, stdout, _ = run("geometry", "mlp:activation=gelu", "--input", "1x4x4", "--check", "64")
+    assert code == 1
+    assert "differs: " in stdout

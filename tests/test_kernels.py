@@ -315,6 +315,16 @@ def test_small_variance_keeps_the_digits() -> None:
     assert torch.allclose(known(torch.tanh).moments(K)[0], K, rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("steepness", [0.02, 50.0])
+def test_features_of_any_width_are_resolved(steepness: float) -> None:
+    """softplus_β(x) = softplus(βx)/β, so a steep one is a soft one of larger variance."""
+    K = psd(5, 8)
+    steep = known(F.softplus, steepness).moments(K)
+    soft = known(F.softplus).moments(steepness**2 * K)
+    assert torch.allclose(steep[0], soft[0] / steepness**2, rtol=1e-9, atol=0)
+    assert torch.allclose(steep[1], soft[1], rtol=1e-9, atol=0)
+
+
 def test_expectation_under_a_discrete_law() -> None:
     nodes, weights = torch.tensor([-2.0, 1.0, 3.0]).double(), torch.tensor([0.5, 0.25, 0.25]).double()
     assert known(torch.relu).expectation(nodes, weights) == pytest.approx((1.0, 2.5, 0.5))
@@ -478,7 +488,14 @@ def test_anything_else_is_not(apply: Callable[[Tensor], Tensor]) -> None:
     assert activation_of(function, args, kwargs) is None
 
 
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x
+
+
 def test_callables_that_are_not_torchs() -> None:
     assert activation_of(lambda x: x, (X,), {}) is None
-    assert activation_of([].append, (X,), {}) is None  # not hashable
+    assert activation_of(Unhashable(), (X,), {}) is None
     assert activation_of(torch.relu, (), {}) is None

@@ -1,0 +1,333 @@
+"""Curvature of the loss in the input space, its Gauss–Newton part, and what the paper leaves out (App. A.3).
+
+With e = ∂ℓ/∂f, H_ℓ = ∂²ℓ/∂f² (k × k) and J = ∇ₓf (k × d), at every sample
+
+    ∇²ₓℓ = Jᵀ H_ℓ J + Σ_o e_o ∇²ₓf_o              (one output: ℓ'' ∇f∇fᵀ + ℓ' ∇²f)
+
+Equation 6 keeps the first term, the Gauss–Newton part: it is right once e ≈ 0. Along gradient flow
+
+    d/dt (Jᵀ H_ℓ J) = J̇ᵀ H_ℓ J + Jᵀ H_ℓ J̇  +  Jᵀ (∂³ℓ[ḟ]) J,      ḟ = ∇_θ f · θ̇,
+
+of which the first two terms are kept (they are Δ, weighted by H_ℓ) and the third-derivative term is left out.
+Everything is a product with vectors: no Hessian is formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import torch
+import torch.autograd.forward_ad as forward_mode
+from torch import Tensor, nn
+
+from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.flow import (
+    Loss,
+    LossLike,
+    _call,
+    _prepare_forward_mode,
+    check_loss,
+    checked_samples,
+    checked_targets,
+    flow,
+    loss_of,
+    twice_differentiable,
+)
+from netgrain.sampling import _check_given
+from netgrain.threads import one_thread
+
+SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
+EXACT = 128  # norms of matrices up to this size are taken over all coordinates
+PROBES = 32  # random vectors for larger ones
+TERMS = ("gauss_newton", "residual")
+RATES = ("second", "third", "residual_rate")
+VECTORS_AT_ONCE = 64
+
+# per term the mean over samples times each v, (vectors, d), and per two terms Σ over samples ⟨A v, B v⟩, (vectors,)
+Table = tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]
+
+
+@one_thread()
+def loss_curvature(
+    models: nn.Module | Sequence[nn.Module],
+    X: Tensor,
+    y: Tensor,
+    *,
+    loss: LossLike = "cross-entropy",
+    train: tuple[Tensor, Tensor] | None = None,
+    probes: int | None = None,
+    seed: int = 0,
+) -> LossCurvature:
+    """∇²ₓℓ at the samples X with labels y, averaged over samples and models, as products with vectors.
+
+    loss: "cross-entropy" (with one output the logistic loss of labels 0 and 1), "sse", or your own function
+    (outputs, y) → scalar that is a sum over samples. train: the data whose loss moves the weights, for rates in time;
+    X and y where it is left out. probes: random vectors for Frobenius norms (None: 32, or all d coordinates, and then
+    exact, up to d = 128). Models must be in eval mode and are left as found.
+
+    One logit f = wᵀx: no curvature of its own, ℓ'' = p(1−p), so ∇²ₓℓ = p(1−p) wwᵀ.
+
+    >>> net = nn.Linear(2, 1, bias=False)
+    >>> _ = net.weight.data.copy_(torch.tensor([[2.0, 0.0]]))
+    >>> curvature = loss_curvature(net, torch.zeros(1, 2), torch.tensor([1]))  # p = 1/2
+    >>> curvature.matvec(torch.tensor([1.0, 1.0])).tolist(), curvature.gap.value
+    ([1.0, 0.0], 0.0)
+    """
+    listed = [models] if isinstance(models, nn.Module) else list(models)
+    if not listed:
+        raise NetgrainError("expected at least one model, found none.")
+    if probes is not None and probes < 2:
+        raise NetgrainError(f"expected at least two random vectors, found probes={probes}.")
+    kind, X = loss_of(loss), checked_samples(X)
+    for i, model in enumerate(listed):
+        _check_given(model, i)
+    dtype, place = model_dtype(listed[0]), next(listed[0].parameters()).device
+    X = X.to(place, dtype)
+    call = frozen(listed[0])
+    check_deterministic(call, X[:3])
+    with torch.no_grad():
+        outputs = forward(call, X[:1]).shape[1]
+    targets = checked_targets(y, len(X), outputs, kind, dtype).to(place)
+    moved = (X, targets)
+    if train is not None:
+        samples = checked_samples(train[0])
+        moved = samples, checked_targets(train[1], len(samples), outputs, kind, dtype)
+    if not kind.additive:
+        check_loss(kind, targets, outputs, dtype)
+        _check_additive(kind, targets, outputs, dtype)
+    return LossCurvature(tuple(listed), X, targets, kind, moved, probes, seed)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LossCurvature:
+    """The mean over models and samples of ∇²ₓℓ, and of its parts; see `loss_curvature`."""
+
+    models: tuple[nn.Module, ...]
+    X: Tensor
+    y: Tensor
+    loss: Loss
+    train: tuple[Tensor, Tensor]
+    probes: int | None = None
+    seed: int = 0
+
+    @property
+    def d(self) -> int:
+        return self.X[0].numel()
+
+    # --- products with vectors --------------------------------------------------------------------------------
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """∇²ₓℓ v for one vector or a batch, flat (…, d) or shaped (…, *input_shape); float64, same shape back."""
+        found = self._products(v, rates=False)
+        return (found["gauss_newton"] + found["residual"]).reshape(v.shape)
+
+    def gauss_newton(self, v: Tensor) -> Tensor:
+        """Jᵀ H_ℓ J v: what equation 6 keeps."""
+        return self._products(v, rates=False)["gauss_newton"].reshape(v.shape)
+
+    def residual(self, v: Tensor) -> Tensor:
+        """Σ_o e_o ∇²ₓf_o v: what equation 6 leaves out."""
+        return self._products(v, rates=False)["residual"].reshape(v.shape)
+
+    def second(self, v: Tensor) -> Tensor:
+        """(J̇ᵀ H_ℓ J + Jᵀ H_ℓ J̇) v: what is kept of the time derivative."""
+        return self._products(v, rates=True)["second"].reshape(v.shape)
+
+    def third(self, v: Tensor) -> Tensor:
+        """Jᵀ (∂³ℓ[ḟ]) J v: what the paper takes to be small (|ℓ'''| ≤ 1/(6√3) for the logistic loss)."""
+        return self._products(v, rates=True)["third"].reshape(v.shape)
+
+    def residual_rate(self, v: Tensor) -> Tensor:
+        """d/dt (Σ_o e_o ∇²ₓf_o) v: left out with equation 6."""
+        return self._products(v, rates=True)["residual_rate"].reshape(v.shape)
+
+    # --- how much is left out ---------------------------------------------------------------------------------
+
+    @property
+    def gap(self) -> Estimate:
+        """‖∇²ₓℓ − JᵀH_ℓJ‖ / ‖∇²ₓℓ‖ (Frobenius) of the means over samples and models."""
+        return self._ratio(("residual",), TERMS, pointwise=False)
+
+    @property
+    def pointwise_gap(self) -> Estimate:
+        """The same of single samples: root of Σ‖·‖² over Σ‖·‖²; opposite signs cannot cancel here."""
+        return self._ratio(("residual",), TERMS, pointwise=True)
+
+    @property
+    def third_share(self) -> Estimate:
+        """‖Jᵀ(∂³ℓ[ḟ])J‖ / ‖d/dt(JᵀH_ℓJ)‖ of the means: what is neglected of the time derivative of equation 6."""
+        return self._ratio(("third",), ("second", "third"), pointwise=False)
+
+    @property
+    def rate_gap(self) -> Estimate:
+        """‖d/dt ∇²ₓℓ − (J̇ᵀH_ℓJ + JᵀH_ℓJ̇)‖ / ‖d/dt ∇²ₓℓ‖ of the means: everything that is neglected there."""
+        return self._ratio(("third", "residual_rate"), RATES, pointwise=False)
+
+    @cached_property
+    def slope(self) -> float:
+        """√E‖∂ℓ/∂f‖²: the Gauss–Newton part is all there is once this is zero."""
+        total = 0.0
+        for model in self.models:
+            for x, y in self._slices():
+                with torch.no_grad():
+                    f = forward(frozen(model), x)
+                total += float(self.loss.derivative(f, y).double().square().sum())
+        return math.sqrt(total / len(self.models) / len(self.X))
+
+    def _ratio(self, part: tuple[str, ...], whole: tuple[str, ...], *, pointwise: bool) -> Estimate:
+        over, under = (self._norms2(names, pointwise=pointwise) for names in (part, whole))
+        if float(under.sum()) == 0:
+            return Estimate(math.nan, math.nan, 0)
+        value = math.sqrt(float(over.sum() / under.sum()))
+        if self._exact:
+            return Estimate(value)
+        n = len(over)
+        left = ((over.sum() - over) / (under.sum() - under)).sqrt()
+        return Estimate(value, math.sqrt((n - 1) / n * float((left - left.mean()).square().sum())), n)
+
+    def _norms2(self, names: tuple[str, ...], *, pointwise: bool) -> Tensor:
+        """‖A v‖² for every probe v, A a sum of terms: of the mean over samples, or summed over samples."""
+        means, grams = self._rate_table if names[-1] in RATES else self._table
+        if pointwise:
+            return torch.stack([grams[a, b] for a in names for b in names]).sum(0)
+        return torch.stack([means[name] for name in names]).sum(0).square().sum(1)
+
+    @property
+    def _exact(self) -> bool:
+        return self.probes is None and self.d <= EXACT
+
+    @cached_property
+    def _table(self) -> Table:
+        return self._measured(rates=False)
+
+    @cached_property
+    def _rate_table(self) -> Table:
+        return self._measured(rates=True)
+
+    @one_thread()
+    def _measured(self, *, rates: bool) -> Table:
+        if self._exact:
+            V = torch.eye(self.d, dtype=torch.float64)
+        else:
+            generator = torch.Generator().manual_seed(self.seed)
+            V = torch.randint(0, 2, (self.probes or PROBES, self.d), generator=generator).double() * 2 - 1
+        names = RATES if rates else TERMS
+        means = {name: torch.zeros_like(V) for name in names}
+        grams = {(a, b): torch.zeros(len(V), dtype=torch.float64) for a in names for b in names}
+        for terms in self._terms(V, rates=rates):
+            for a in names:
+                means[a] += terms[a].sum(1)
+                for b in names:
+                    grams[a, b] += (terms[a] * terms[b]).sum((1, 2))
+        return means, grams
+
+    @one_thread()
+    def _products(self, v: Tensor, *, rates: bool) -> dict[str, Tensor]:
+        v = torch.as_tensor(v)
+        if v.shape[-1:] != (self.d,) and v.shape[v.dim() - self.X.dim() + 1 :] != self.X.shape[1:]:
+            raise NetgrainError(f"expected vectors of shape (…, {self.d}), found {tuple(v.shape)}.")
+        pieces = []
+        for V in v.reshape(-1, self.d).split(VECTORS_AT_ONCE):
+            total: dict[str, Tensor] = {}
+            for terms in self._terms(V, rates=rates):
+                for name, values in terms.items():
+                    total[name] = total.get(name, 0) + values.sum(1)
+            pieces.append(total)
+        count = len(self.models) * len(self.X)
+        return {name: torch.cat([piece[name] for piece in pieces]) / count for name in pieces[0]}
+
+    # --- the derivatives --------------------------------------------------------------------------------------
+
+    def _slices(self) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from zip(self.X.split(SAMPLES_AT_ONCE), self.y.split(SAMPLES_AT_ONCE), strict=True)
+
+    def _terms(self, V: Tensor, *, rates: bool) -> Iterator[dict[str, Tensor]]:
+        """Per model and slice of the samples, every term times every v: (vectors, samples, d), float64 on the CPU."""
+        for i, model in enumerate(self.models):
+            parameters = {name: p.detach() for name, p in model.named_parameters()}
+            speed: dict[str, Tensor] = {}
+            if rates:
+                moving = [n for n, p in model.named_parameters() if p.requires_grad] or list(parameters)
+                speed = flow(model, *self.train, self.loss, moving, who=f"model {i}")
+                _prepare_forward_mode()
+            for x, y in self._slices():
+                try:
+                    with forward_mode.dual_level() if rates else nullcontext():
+                        dual = {n: forward_mode.make_dual(parameters[n], t) for n, t in speed.items()}
+                        found = self._at(partial(_call, model, parameters | dual), x, y, V.to(x), rates=rates)
+                except NotImplementedError as e:
+                    reason = str(e).splitlines()[0]
+                    raise NetgrainError(f"rates need forward-mode derivatives of the model: {reason}") from e
+                yield found
+
+    def _at(self, call: partial[Tensor], x: Tensor, y: Tensor, V: Tensor, *, rates: bool) -> dict[str, Tensor]:
+        rows: dict[str, list[Tensor]] = {name: [] for name in (RATES if rates else TERMS)}
+        with torch.enable_grad(), twice_differentiable():
+            x = x.detach().requires_grad_(True)
+            f = forward(call, x)
+            (e,) = torch.autograd.grad(self.loss.value(f, y), f, create_graph=True)
+            w = _leaf(e, rates=rates)
+            pulled = _pull(f, x, w, create_graph=True)  # Jᵀw, a function of x and w
+            for v in V.reshape(-1, *x.shape[1:]):
+                v = v.expand_as(x)
+                Jv, residual = _pull(pulled, w, v), _pull(pulled, x, v)
+                bent = _pull(e, f, Jv, create_graph=rates)  # H_ℓ J v
+                kept = _pull(f, x, bent)
+                if not rates:
+                    found = {"gauss_newton": kept, "residual": residual}
+                else:
+                    speed = _rate(f)
+                    third = _pull(f, x, _pull(bent, f, speed).detach())  # ∂³ℓ is symmetric: a pull is a push
+                    third = forward_mode.unpack_dual(third).primal
+                    found = {"second": _rate(kept) - third, "third": third, "residual_rate": _rate(residual)}
+                for name, value in found.items():
+                    rows[name].append(value.detach().flatten(1).double().cpu())
+        return {name: torch.stack(values) for name, values in rows.items()}
+
+    def __repr__(self) -> str:
+        count = len(self.models)
+        facts = [f"d={self.d}", f"{self.loss.name} at {len(self.X)} samples", f"{count} model{'s' * (count != 1)}"]
+        facts.append(f"slope {self.slope:.3g}")
+        return f"LossCurvature({', '.join(facts)})"
+
+
+def _leaf(e: Tensor, *, rates: bool) -> Tensor:
+    """e as a variable of its own, with its rate of change."""
+    if not rates:
+        return e.detach().requires_grad_(True)
+    primal = forward_mode.unpack_dual(e).primal.detach().requires_grad_(True)
+    dual: Tensor = forward_mode.make_dual(primal, _rate(e))
+    return dual
+
+
+def _rate(t: Tensor) -> Tensor:
+    value, rate = forward_mode.unpack_dual(t)
+    return torch.zeros_like(value) if rate is None else rate.detach()
+
+
+def _pull(of: Tensor, at: Tensor, along: Tensor, *, create_graph: bool = False) -> Tensor:
+    """(∂of/∂at)ᵀ along; zero where they are not connected."""
+    if not of.requires_grad:
+        return torch.zeros_like(at)
+    found = torch.autograd.grad(of, at, along, retain_graph=True, create_graph=create_graph, allow_unused=True)[0]
+    return torch.zeros_like(at) if found is None else found
+
+
+def _check_additive(loss: Loss, y: Tensor, outputs: int, dtype: torch.dtype) -> None:
+    """Refuse a user's loss that is not a sum over samples: the curvature at one sample would depend on the others."""
+    few = y[:4]
+    f = torch.randn(len(few), outputs, generator=torch.Generator().manual_seed(1)).to(y.device, dtype)
+    with torch.no_grad():
+        whole = float(loss.value(f, few))
+        apart = sum(float(loss.value(f[i : i + 1], few[i : i + 1])) for i in range(len(few)))
+    if abs(whole - apart) > 1e-4 * (abs(whole) + abs(apart)):
+        raise NetgrainError(
+            f"expected a loss that is a sum over samples, found {whole:.4g} for four samples and {apart:.4g} for them "
+            "one by one; sum instead of taking the mean."
+        )

@@ -1,0 +1,306 @@
+"""Gradient flow of one network: the velocity of its weights on a data set, and what it does to the input gradient.
+
+    θ̇ = −∇_θ L(θ),      a = ∇ₓf(x),      b = d/dt ∇ₓf(x) = ∇²_{x,θ}f(x) · θ̇
+
+b is a directional derivative of a: forward mode over reverse mode gives both in one pass, and the mixed Hessian is
+never formed. L sums over samples: ½Σ‖f − y‖² ("sse"), Σ −log softmax(f)_y ("cross-entropy"), or it is the user's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as forward_mode
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, model_dtype, select
+from netgrain.errors import NetgrainError
+
+SAMPLES_AT_ONCE = 256  # fixed, so that a result never depends on how work was cut into pieces
+LossLike = str | Callable[[Tensor, Tensor], Tensor]
+Rates = Callable[[nn.Module, dict[str, Tensor], Tensor, Output], tuple[Tensor, Tensor]]
+
+
+# --- losses -------------------------------------------------------------------------------------------------------
+
+
+class NotFinite(NetgrainError):
+    """A loss or its gradient is NaN or Inf."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """loss(outputs (samples, k), targets) → the sum over samples; a user's own may be anything that gives a scalar."""
+
+    name: str
+    value: Callable[[Tensor, Tensor], Tensor]
+    additive: bool  # known to be a sum over samples, so that slices of the data may be added up
+
+    def derivative(self, f: Tensor, y: Tensor, who: str = "the model") -> Tensor:
+        """∂L/∂f, shape of f (samples, k)."""
+        with torch.enable_grad():
+            leaf = f.detach().requires_grad_(True)
+            total = self.value(leaf, y)
+            if not isinstance(total, Tensor) or total.dim() != 0:
+                found = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
+                raise NetgrainError(f"expected a loss that returns one number as a tensor, found {found}; sum it.")
+            if not bool(torch.isfinite(total)):
+                raise NotFinite(
+                    f"the loss of {who} is {float(total.detach())}, expected a finite number "
+                    f"(outputs up to {float(f.abs().max()):.3g}); look at the labels and the scale of the data."
+                )
+            slope = torch.autograd.grad(total, leaf, allow_unused=True)[0] if total.requires_grad else None
+        if slope is None:
+            raise NetgrainError("the loss does not depend on the model's outputs; expected a function of (outputs, y).")
+        if not bool(torch.isfinite(slope).all()):
+            raise NotFinite(f"the gradient of the loss of {who} has NaN or Inf; use a loss that is smooth there.")
+        return slope
+
+
+def _sse(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets).square().sum() / 2
+
+
+def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    if outputs.shape[1] == 1:  # one logit: log(1 + exp(f)) − y f
+        return (F.softplus(outputs) - targets * outputs).sum()
+    return F.cross_entropy(outputs, targets, reduction="sum")
+
+
+def loss_of(loss: LossLike) -> Loss:
+    """A loss by name, or a user's function of (outputs, y)."""
+    if callable(loss):
+        return Loss(getattr(loss, "__name__", type(loss).__name__), loss, additive=False)
+    if loss == "sse":
+        return Loss("sse", _sse, additive=True)
+    if loss == "cross-entropy":
+        return Loss("cross-entropy", _cross_entropy, additive=True)
+    raise NetgrainError(f"loss expects 'sse', 'cross-entropy' or a function of (outputs, y), found {loss!r}.")
+
+
+def checked_samples(X: Tensor) -> Tensor:
+    X = torch.as_tensor(X).detach()
+    if X.dim() < 2 or not len(X):
+        raise NetgrainError(f"expected samples of shape (samples, …), at least one, found shape {tuple(X.shape)}.")
+    if not X.is_floating_point() or not bool(torch.isfinite(X).all()):
+        found = f"{X.dtype}" if not X.is_floating_point() else "NaN or Inf"
+        raise NetgrainError(f"expected finite floating-point samples, found {found}; convert, as in X.float() / 255.")
+    return X
+
+
+def checked_targets(y: Tensor, samples: int, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
+    """Labels in the form the loss takes: (samples, k) for SSE and one logit, int64 classes for cross-entropy."""
+    y = torch.as_tensor(y).detach()
+    if y.dim() == 0 or len(y) != samples:
+        raise NetgrainError(
+            f"expected one label per sample, {samples} of them, found shape {tuple(y.shape)}; pass the labels of X."
+        )
+    if loss.name not in ("sse", "cross-entropy"):
+        return y.to(dtype) if y.is_floating_point() else y
+    if loss.name == "cross-entropy" and outputs == 1:
+        if y.numel() != samples or not bool(((y == 0) | (y == 1)).all()):
+            raise NetgrainError(
+                f"expected labels 0 and 1 for cross-entropy on one output, found {y.dtype} {tuple(y.shape)} "
+                f"from {float(y.min()):g} to {float(y.max()):g}; relabel, as in (y > 0)."
+            )
+        return y.reshape(samples, 1).to(dtype)
+    if loss.name == "sse" and y.is_floating_point():
+        if y.numel() != samples * outputs or not bool(torch.isfinite(y).all()):
+            raise NetgrainError(
+                f"expected finite targets of shape ({samples}, {outputs}), one for each output, "
+                f"found {tuple(y.shape)}; give as many targets as the model has outputs."
+            )
+        return y.reshape(samples, outputs).to(dtype)
+    return _classes(y, outputs, loss, dtype)
+
+
+def _classes(y: Tensor, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
+    if y.dim() != 1 or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise NetgrainError(
+            f"expected integer labels of shape (samples,), found {y.dtype} {tuple(y.shape)}; convert with y.long()."
+        )
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= outputs or outputs < 2:
+        raise NetgrainError(
+            f"expected labels from 0 to {outputs - 1} (the model has {outputs} output{'s' * (outputs != 1)}), "
+            f"found {low} to {high}; relabel the data, or pass floating-point targets with loss='sse'."
+        )
+    return F.one_hot(y.long(), outputs).to(dtype) if loss.name == "sse" else y.long()
+
+
+def check_loss(loss: Loss, y: Tensor, outputs: int, dtype: torch.dtype) -> None:
+    """Refuse a user's loss that does not react to the outputs at two random places."""
+    generator = torch.Generator().manual_seed(0)
+    places = torch.randn(2, len(y), outputs, generator=generator).to(y.device, dtype)
+    try:
+        if any(bool(loss.derivative(f, y).any()) for f in places):
+            return
+    except NotFinite:  # a loss need not be defined at random outputs
+        return
+    raise NetgrainError(
+        "the loss does not depend on the model's outputs: its gradient is zero; expected it to use them."
+    )
+
+
+# --- the velocity of the weights ----------------------------------------------------------------------------------
+
+
+def flow(
+    model: nn.Module,
+    X: Tensor,  # (samples, *input_shape)
+    y: Tensor | None,  # as checked_targets gives it
+    loss: Loss,
+    moving: Sequence[str],
+    *,
+    offset: Tensor | None = None,
+    who: str = "the model",
+) -> dict[str, Tensor]:
+    """θ̇ = −∇_θ L over the whole data set, for the parameters named in `moving`; in the model's precision.
+
+    offset: (1, k), the outputs without the last layer's weights ω. With it the result is the mean over ω and −ω of the
+    flow, seen from ω: ∂L/∂f is replaced by its odd part ½[∂L(f) − ∂L(2·offset − f)], at no further cost. Under SSE this
+    is f − offset, and labels are not used (Proposition A.1).
+    """
+    place, dtype = next(model.parameters()).device, model_dtype(model)
+    leaves = {name: p.detach().requires_grad_(True) for name, p in model.named_parameters() if name in moving}
+    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in leaves.items()}
+
+    def call(x: Tensor) -> Tensor:
+        return forward(partial(_call, model, leaves), x)
+
+    slices = [slice(start, start + SAMPLES_AT_ONCE) for start in range(0, len(X), SAMPLES_AT_ONCE)]
+    slopes: Tensor | None = None
+    if not loss.additive and len(slices) > 1:
+        with torch.no_grad():
+            outputs = torch.cat([call(X[s].to(place, dtype)) for s in slices])
+        assert y is not None
+        slopes = _slope(loss, outputs, y.to(place), offset, who)
+    for s in slices:
+        with torch.enable_grad():
+            f = call(X[s].to(place, dtype))
+        if slopes is not None:
+            e = slopes[s]
+        else:
+            e = _slope(loss, f.detach(), None if y is None else y[s].to(place), offset, who)
+        if not f.requires_grad:
+            raise NetgrainError(f"the outputs of {who} do not depend on any trainable weight; θ̇ = 0.")
+        found = torch.autograd.grad(f, list(leaves.values()), e, allow_unused=True)
+        for kept, g in zip(total.values(), found, strict=True):
+            if g is not None:
+                kept -= g
+    return {name: t.to(leaves[name].dtype) for name, t in total.items()}
+
+
+def _slope(loss: Loss, f: Tensor, y: Tensor | None, offset: Tensor | None, who: str) -> Tensor:
+    """∂L/∂f, or its odd part about the offset."""
+    if offset is not None and loss.name == "sse":
+        if not bool(torch.isfinite(f).all()):
+            raise NetgrainError(f"the loss of {who} is not finite: its outputs have NaN or Inf; scale the data.")
+        return f - offset
+    assert y is not None
+    here = loss.derivative(f, y, who)
+    return here if offset is None else (here - loss.derivative(2 * offset - f, y, who)) / 2
+
+
+# --- what the flow does to the input gradient ---------------------------------------------------------------------
+
+
+def forward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: Output) -> tuple[Tensor, Tensor]:
+    """a = ∇ₓf and b = d/dt ∇ₓf of each chosen output at each point, (points · outputs, d) each.
+
+    Forward over reverse: the weights are dual numbers θ + ε θ̇, and so is everything computed from them.
+    """
+    _prepare_forward_mode()
+    pieces = []
+    parameters = dict(model.named_parameters())
+    for points in X.split(POINTS_AT_ONCE):
+        with forward_mode.dual_level(), torch.enable_grad(), twice_differentiable():
+            duals = {name: forward_mode.make_dual(parameters[name].detach(), t) for name, t in flow.items()}
+            x = points.detach().requires_grad_(True)
+            y = select(forward(partial(_call, model, duals), x), output)
+            a, b = [], []
+            for j in range(y.shape[1]):
+                # outputs of different points do not mix, so one backward pass serves a whole batch of points
+                g = _gradient(y[:, j].sum(), x, retain=j + 1 < y.shape[1])
+                value, rate = forward_mode.unpack_dual(g)
+                a.append(value.detach().clone())
+                b.append(torch.zeros_like(value) if rate is None else rate.detach().clone())
+        pieces.append((torch.stack(a, 1).flatten(0, 1).flatten(1), torch.stack(b, 1).flatten(0, 1).flatten(1)))
+    return torch.cat([a for a, _ in pieces]), torch.cat([b for _, b in pieces])
+
+
+def backward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: Output) -> tuple[Tensor, Tensor]:
+    """The same by reverse mode alone, b = ∇ₓ(∇_θ f · θ̇): slower, for models that forward mode does not support."""
+    pieces = []
+    parameters = dict(model.named_parameters())
+    for points in X.split(POINTS_AT_ONCE):
+        with torch.enable_grad(), twice_differentiable():
+            leaves = {name: parameters[name].detach().requires_grad_(True) for name in flow}
+            x = points.detach().requires_grad_(True)
+            y = select(forward(partial(_call, model, leaves), x), output)
+            a, b = [], []
+            for j in range(y.shape[1]):
+                total = y[:, j].sum()
+                a.append(_gradient(total, x, retain=True).detach())
+                gradients = torch.autograd.grad(total, list(leaves.values()), create_graph=True, allow_unused=True)
+                terms = [(g * t).sum() for g, t in zip(gradients, flow.values(), strict=True) if g is not None]
+                along = sum(terms, torch.zeros((), dtype=y.dtype, device=y.device))
+                b.append(_gradient(along, x, retain=True).detach())
+        pieces.append((torch.stack(a, 1).flatten(0, 1).flatten(1), torch.stack(b, 1).flatten(0, 1).flatten(1)))
+    return torch.cat([a for a, _ in pieces]), torch.cat([b for _, b in pieces])
+
+
+def twice_differentiable() -> AbstractContextManager[None]:
+    """Attention by plain matrix products: torch's fused kernels have first derivatives only."""
+    return sdpa_kernel(SDPBackend.MATH)
+
+
+@cache
+def _prepare_forward_mode() -> None:
+    """The first dual number makes torch compile its rules, with a deprecation warning of its own."""
+    with warnings.catch_warnings(), forward_mode.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forward_mode.make_dual(torch.zeros(1), torch.zeros(1))
+
+
+def _call(model: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> Any:
+    return functional_call(model, parameters, (x,))
+
+
+def _gradient(total: Tensor, x: Tensor, *, retain: bool) -> Tensor:
+    found = torch.autograd.grad(total, x, retain_graph=retain, allow_unused=True)[0] if total.requires_grad else None
+    return torch.zeros_like(x) if found is None else found
+
+
+def rates_for(model: nn.Module, moving: Sequence[str], x: Tensor, output: Output) -> tuple[Rates, str]:
+    """Forward mode where the model supports it and both modes agree on a random direction, and a word for which."""
+    generator = torch.Generator().manual_seed(0)
+    named = dict(model.named_parameters())
+    random = {n: torch.randn(named[n].shape, generator=generator).to(named[n]) for n in moving}
+    answers: list[Tensor | None] = []
+    reason = ""
+    for rates in (forward_rates, backward_rates):
+        try:
+            answers.append(rates(model, random, x, output)[1])
+        except (RuntimeError, NetgrainError) as e:
+            answers.append(None)
+            reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+    ahead, back = answers
+    if ahead is None and back is None:
+        raise NetgrainError(
+            f"∇ₓf of this model cannot be differentiated in its weights, by forward or by reverse mode ({reason})."
+        )
+    if ahead is None:
+        return backward_rates, "reverse over reverse"
+    if back is not None and float((ahead - back).norm()) > 1e-3 * float(back.norm()):
+        return backward_rates, "reverse over reverse"
+    return forward_rates, "forward over reverse"
