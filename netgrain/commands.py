@@ -1,4 +1,4 @@
-"""Commands about data and experiments: score, prune, list, run, claims."""
+"""Commands about data and experiments: score, prune, list, run, claims, theory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from netgrain import theory_command
 from netgrain.errors import NetgrainError
 from netgrain.shell import as_text, check_folder, family, plain_words, print_rows
+from netgrain.theory_command import theory
 
 if TYPE_CHECKING:
     from netgrain.claims import Claim
@@ -203,6 +205,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "list": (list_experiments, "  netgrain list"),
     "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
     "claims": (claims, "  netgrain claims out/fig1-laptop"),
+    "theory": (theory, theory_command.EXAMPLES),
 }
 
 

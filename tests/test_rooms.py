@@ -52,11 +52,13 @@ ORDER = [
     "engine",
     "runs",
     "training",
+    "theory",
     "plots",
     "tracks",
     "experiments",
     "doctor",
     "shell",
+    "theory_command",
     "commands",
     "cli",
 ]
