@@ -4,7 +4,7 @@ The loop is what one writes first: a fresh model, 128 Gaussian points (σ = 1e-3
 up. Its time per member is measured here, in the same run; the members it needs to Corr 0.99 follow from the Corr it has
 reached with the closed form (Corr² = 1/(1 + c/n)).
 
-    python benchmarks/closed_form.py [--budget 15] [--widths] [--members 2000] [--out out/bench]
+    python benchmarks/closed_form.py [--budget 15] [--widths] [--no-times] [--members 2000] [--out out/bench]
 """
 
 from __future__ import annotations
@@ -119,12 +119,17 @@ WIDE: dict[str, tuple[Callable[[int], nn.Module], tuple[int, ...], ng.Gaussian |
 }
 
 
+def widths(name: str) -> tuple[int, ...]:
+    """A ResNet18 of width 256 has 176 million weights: one step down."""
+    return (4, 16, 64) if "ResNet" in name else (16, 64, 256)
+
+
 def deviation(name: str, width: int, members: int) -> dict[str, Any]:
     """Sampled over closed trace, and the Corr of the two."""
     make, shape, probe = WIDE[name]
     family = partial(make, width)
     G = ng.average_geometry(family, shape, method="closed-form", probe=probe, probes=None if probe is None else 256)
-    count = members if width < 256 else members // 4
+    count = members if width < 64 else members // 2
     S = ng.average_geometry(family, shape, method="sampled", probe=probe, members=count, first_layer="never", seed=1)
     ratio = S.trace.value / G.trace.value
     error = math.hypot(S.trace.stderr / S.trace.value, G.trace.stderr / G.trace.value) * ratio
@@ -132,15 +137,7 @@ def deviation(name: str, width: int, members: int) -> dict[str, Any]:
     return {"width": width, "ratio": ratio, "stderr": error, "corr": corr.value, "corr_stderr": corr.stderr}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=float, default=15.0, help="seconds for each loop")
-    parser.add_argument("--widths", action="store_true", help="also measure the wide limit at widths 16, 64, 256")
-    parser.add_argument("--members", type=int, default=2000, help="sampled networks per width (a quarter at 256)")
-    parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    report: dict[str, Any] = {"machine": machine(), "times": {}, "wide": {}}
+def measure_times(report: dict[str, Any], budget: float) -> None:
     print("closed form, seconds of one call (median of 9, after a first call)\n")
     for name in CASES:
         run = measured(closed, name, 10 if "224" not in name else 3)
@@ -149,7 +146,7 @@ def main() -> None:
         line = f"{name:20s} {row['seconds']:7.3f} s   first call {first:6.3f} s   {row['extra_mib']:6.0f} MiB"
         if name.startswith(("ResNet18 1x", "LeNet")):
             trials = {t: measured(loop, name, 2.0, t)["result"]["per_member"] for t in (1, 2)}
-            slow = measured(loop, name, args.budget, min(trials, key=trials.__getitem__))["result"]
+            slow = measured(loop, name, budget, min(trials, key=trials.__getitem__))["result"]
             row |= {"loop": slow}
             row["ratio_to_corr"] = slow["per_member"] * slow["needed"] / row["seconds"]
             row["ratio_to_10000"] = slow["per_member"] * 10_000 / row["seconds"]
@@ -165,10 +162,26 @@ def main() -> None:
         f"\n64 leading directions of ResNet18 at 3x224x224: {run['seconds']:.1f} s, at most {run['peak_mib']:.0f} MiB, "
         f"largest residual {run['result']['residual']:.1e} of the first eigenvalue"
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=float, default=15.0, help="seconds for each loop")
+    parser.add_argument("--widths", action="store_true", help="also measure the wide limit at three widths")
+    parser.add_argument("--no-times", action="store_true", help="the wide limit only")
+    parser.add_argument(
+        "--members", type=int, default=2000, help="sampled networks per width (half of it from width 64 on)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    report: dict[str, Any] = {"machine": machine(), "times": {}, "wide": {}}
+    if not args.no_times:
+        measure_times(report, args.budget)
     if args.widths:
         print("\nthe wide limit: sampled over closed trace, and their Corr\n")
         for name in WIDE:
-            report["wide"][name] = [deviation(name, width, args.members) for width in (16, 64, 256)]
+            report["wide"][name] = [deviation(name, width, args.members) for width in widths(name)]
             for r in report["wide"][name]:
                 print(
                     f"{name:50s} width {r['width']:3d}   {r['ratio']:.4f} ± {r['stderr']:.4f}   "

@@ -132,3 +132,41 @@ def every_sign(model: nn.Module, shape: tuple[int, ...]) -> Tensor:
         J = jacobian(model, torch.zeros(shape, dtype=torch.float64))
         G += J.T @ J
     return G / 2**total
+
+
+def wide_relu_geometry(side: int, points: Tensor) -> Tensor:
+    """The exact wide limit of ∇f ∇fᵀ for conv 3×3, ReLU, conv 3×3, ReLU, 2×2 mean, linear (torch's default law).
+
+    E[f(x) f(y)] of infinitely wide layers is a kernel Θ(x, y); E[∇f(x) ∇f(x)ᵀ] is its mixed derivative at y = x. The
+    derivative also sees that slopes and weights of one layer are not independent.
+    """
+    size = side * side
+
+    def spread(Q: Tensor) -> Tensor:
+        padded = nn.functional.pad(Q.reshape(side, side, side, side), (1,) * 8)
+        shifts = itertools.product(range(3), repeat=2)
+        parts = [padded[a : a + side, b : b + side, a : a + side, b : b + side] for a, b in shifts]
+        return torch.stack(parts).sum(0).reshape(size, size) / 27
+
+    def relu(a: Tensor, K: Tensor, b: Tensor) -> Tensor:
+        s = (a[:, None] * b).sqrt()
+        cosine = (K / s).clamp(-1 + 1e-12, 1 - 1e-12)
+        angle = torch.acos(cosine)
+        return s / (2 * math.pi) * (torch.sin(angle) + (math.pi - angle) * cosine)
+
+    def theta(x: Tensor, y: Tensor) -> Tensor:
+        xx, xy, yy = (spread(torch.outer(*pair)) for pair in ((x, x), (x, y), (y, y)))
+        first = relu(xx.diagonal(), xy, yy.diagonal())
+        own = [relu(k.diagonal(), k, k.diagonal()) for k in (xx, yy)]
+        second = relu(spread(own[0]).diagonal(), spread(first), spread(own[1]).diagonal())
+        return (pool @ second @ pool.T).trace() / (3 * len(pool))
+
+    along = nn.functional.avg_pool1d(torch.eye(side, dtype=torch.float64)[None], 2)[0].T.contiguous()
+    pool = torch.kron(along, along)
+    G = torch.zeros(size, size, dtype=torch.float64)
+    for point in points.double().reshape(len(points), size):
+        x = point.clone().requires_grad_(True)
+        y = (point + 1e-5 * torch.randn(size, dtype=torch.float64)).requires_grad_(True)  # off the kernel's corner
+        (gx,) = torch.autograd.grad(theta(x, y), x, create_graph=True)
+        G += torch.stack([torch.autograd.grad(gx[j], y, retain_graph=True)[0] for j in range(size)]) / len(points)
+    return (G + G.T) / 2
