@@ -60,6 +60,7 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
+	@$(BIN)/python benchmarks/evolution.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 
 clean:  ## remove the environment and everything made

@@ -85,7 +85,7 @@ def conjecture_1(job: Job) -> list[Statement]:
     found = []
     for name, make in families(tuple(counts)).items():
         P = geometry(name, job).project(S)
-        for loss in ("sse", "cross-entropy") if name == "MLP" and job.laptop else ("sse",):
+        for loss in ("sse", "cross-entropy") if job.laptop else ("sse",):
             E = average_evolution(
                 make,
                 data.X,
