@@ -47,8 +47,8 @@ class Band:
         """Deviation from one in standard errors; as these come from few batches, Student's t made a normal deviate."""
         from scipy.special import ndtri, stdtr
 
-        if not self.ratio.stderr > 0:
-            return math.inf
+        if not self.ratio.stderr > 0:  # every network has the same gradient
+            return 0.0 if abs(self.ratio.value - 1) < 1e-6 else math.inf
         t = (self.ratio.value - 1) / self.ratio.stderr
         return float(-math.copysign(1, t) * ndtri(stdtr(self.ratio.n - 1, -abs(t))))
 

@@ -191,6 +191,8 @@ def _check_only_way_in(
         with torch.enable_grad():
             (back,) = torch.autograd.grad((layer(entry) * g).sum(), entry)
         through = torch.zeros_like(direct)
+        if back.shape[0] != len(through) or back[0].numel() != layout.numel():
+            raise CannotIntegrate(f"'{name}' does not see one input per sample")
         through[:, layout.flatten()] = back.flatten(1)
         scale = float(direct.norm())
         if scale == 0 and float(g.norm()) == 0:

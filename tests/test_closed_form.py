@@ -447,6 +447,42 @@ def test_the_form_of_a_vit() -> None:
     assert 0 < float(errors[0] / values[0]) < 0.5
 
 
+def test_a_maximum_over_a_constant_is_a_kink() -> None:
+    """With biases every window ties at the origin: the limit is taken, as sampling does."""
+    make = sequence(lambda: nn.Conv2d(1, 32, 3), lambda: nn.AdaptiveMaxPool2d(1), nn.Flatten, lambda: nn.Linear(32, 1))
+    G = closed(make, (1, 6, 6), probes=64)
+    assert "origin limit (gaussian:0.001)" in G.about.probe
+    result = ng.check(make, (1, 6, 6), members=600, closed=G, workers=1, progress=False)
+    assert result.corr.value > 0.98
+    assert abs(result.sampled.trace.value / G.trace.value - 1) < 0.15
+
+
+TURNED: dict[str, Callable[[Tensor], Tensor]] = {
+    "flip": lambda h: h.flip(-1),
+    "roll": lambda h: torch.roll(h, (1, 2), (-2, -1)),
+    "transpose": lambda h: h.transpose(-1, -2),
+    "crop": lambda h: F.pad(h[..., 1:, :-1], (1, 0, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_rearranged_positions(name: str) -> None:
+    move = TURNED[name]
+
+    def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
+        h = move(F.gelu(m["a"](x)))
+        return m["c"](F.avg_pool2d(F.gelu(m["b"](h)), (2, 1)).flatten(1)[:, :, None].squeeze(2)).squeeze(1)
+
+    def make() -> nn.Module:
+        layers = {"a": nn.Conv2d(1, 3, (3, 2), bias=False), "b": nn.Conv2d(3, 3, 2, bias=False)}
+        h = layers["b"](move(layers["a"](torch.zeros(1, 1, 8, 5))))
+        return Forward(forward, **layers, c=nn.Linear(F.avg_pool2d(h, (2, 1)).numel(), 1))
+
+    result = ng.check(make, (1, 8, 5), members=1000, workers=1, progress=False)
+    assert result.closed.exact
+    assert result.agrees, str(result)
+
+
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
@@ -532,6 +568,15 @@ def test_refusals_name_the_reason(name: str) -> None:
     make, reason = REFUSED[name]
     with pytest.raises(ng.NetgrainError, match=reason):
         closed(make, SHAPES.get(name, (8,)))
+
+
+def test_a_first_layer_that_reshapes_the_batch_is_sampled() -> None:
+    def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
+        return m["a"](x.view(-1, 4)).view(len(x), -1)
+
+    G = ng.average_geometry(lambda: Forward(forward, a=lin(4, 3)), (2, 4), tolerance=0.3)
+    assert G.method == "sampled"
+    assert "one input per sample" in G.about.integration
 
 
 def test_writing_into_a_shared_tensor_is_refused() -> None:

@@ -70,8 +70,8 @@ def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
     seen = run.tensor(step.args[0])
     kwargs = {**step.kwargs, "return_indices": True}
     _, winners = step.function(seen, *step.args[1:], **kwargs)
-    if run.at_origin and float((seen == 0).double().mean()) > 0.5:
-        raise AtKink  # windows tie
+    if run.at_origin and _ties(step, seen):
+        raise AtKink
     winners = winners.flatten(2)
     choices = [Choice(winners[:, a:b], x.sizes) for a, b in x.spans()]
 
@@ -82,6 +82,13 @@ def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
 
     blocks = tuple(Block(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
     return Value(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
+
+
+def _ties(step: Step, seen: Tensor) -> bool:
+    """At the origin a channel is the same at all positions (zero, or its bias), so that no window has one winner."""
+    keywords = {**step.kwargs, "return_indices": False}
+    largest, smallest = (sign * step.function(sign * seen, *step.args[1:], **keywords) for sign in (1, -1))
+    return float((largest == smallest).double().mean()) > 0.01
 
 
 @rule("add", "radd", "iadd", "sub", "isub", "rsub")

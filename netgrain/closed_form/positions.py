@@ -103,6 +103,26 @@ def _mean(step: Step, values: list[Value], run: Pass) -> Value:
     return _without_axes(y, chosen, step)
 
 
+@rule("flip", "roll")
+def _turned(step: Step, values: list[Value], run: Pass) -> Value:
+    x = values[0]
+    if step.name == "flip":
+        dims = arguments(step, "dims")[0]
+        moves = dict.fromkeys((dims,) if isinstance(dims, int) else dims)
+    else:
+        shifts, dims = arguments(step, "shifts", "dims")
+        pairs = ((shifts,), (dims,)) if isinstance(shifts, int) else (shifts, dims)
+        moves = {d: n for n, d in zip(*pairs, strict=True)}
+    maps = {}
+    for dim, shift in moves.items():
+        axis = dim % (len(x.axes) + 1) - 1
+        eye = torch.eye(x.shape()[axis], dtype=torch.float64)
+        maps[axis] = eye.flip(0) if shift is None else eye.roll(shift, 0)
+    if -1 in maps:
+        raise Unsupported(f"{step.where} moves samples of the batch")
+    return _along_axes(x, maps, step, run)
+
+
 @rule("getitem", "select", "narrow")
 def _getitem(step: Step, values: list[Value], run: Pass) -> Value:
     if step.name == "select":
@@ -177,7 +197,11 @@ def _mapped(x: Value, maps: list[Tensor], step: Step, run: Pass) -> Value:
 
 def _along_axes(x: Value, maps: dict[int, Tensor], step: Step, run: Pass) -> Value:
     """A linear map along some tensor axes (numbered without the batch)."""
-    maps = {a: A for a, A in maps.items() if A.shape[0] != A.shape[1] or not torch.equal(A, torch.eye(len(A)))}
+    maps = {
+        a: A
+        for a, A in maps.items()
+        if A.shape[0] != A.shape[1] or not torch.equal(A, torch.eye(len(A), dtype=A.dtype))
+    }
     if not maps:
         return renamed(x, x.axes, step)
     if any(CHANNEL in x.axes[a] for a in maps):

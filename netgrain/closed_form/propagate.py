@@ -15,6 +15,7 @@ from netgrain.closed_form.rules import RULES, Pass, recorded_activation
 from netgrain.closed_form.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.closed_form.values import Block, Choice, Factor, Gain, Slope, Term, Value
 from netgrain.ensemble import Output
+from netgrain.errors import NetgrainError
 
 __all__ = ["Propagation", "norms", "pointwise", "positions", "weighted"]  # importing a file of rules registers them
 
@@ -181,7 +182,13 @@ def _apply(step: Step, values: list[Value], run: Pass) -> list[Value]:
     found = RULES.get(step.name)
     if found is None:
         raise Unsupported(f"{step.where} has no closed form")
-    out = found(step, values, run)
+    try:
+        out = found(step, values, run)
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as e:
+        if isinstance(e, NetgrainError):
+            raise
+        # a way to call the function that its rule does not know: sampling can still answer
+        raise Unsupported(f"{step.where} is called in a way that has no rule ({type(e).__name__}: {e})") from e
     return out if isinstance(out, list) else [out]
 
 

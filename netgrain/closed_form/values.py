@@ -155,6 +155,8 @@ def derived(
 
 def reshaped(value: Value, shape: Sequence[int], step: Step) -> Value:
     """Regroup atoms for a new shape (without the batch); a position atom may have to be split."""
+    if not shape and not value.sizes:
+        return renamed(value, (), step)  # one output, without an axis of its own
     queue = [(a, value.size(a)) for axis in value.axes for a in axis]
     splits: dict[int, list[int]] = {}
     groups: list[list[tuple[int, int]]] = []  # (old atom, which part of it)
