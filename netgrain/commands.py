@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import theory_command
+from netgrain import group_command, limit_command, theory_command
 from netgrain.errors import NetgrainError
+from netgrain.group_command import group
+from netgrain.limit_command import limit as limit_of_training
 from netgrain.shell import as_text, check_folder, family, plain_words, print_rows
 from netgrain.theory_command import theory
 
@@ -206,6 +208,8 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
     "claims": (claims, "  netgrain claims out/fig1-laptop"),
     "theory": (theory, theory_command.EXAMPLES),
+    "group": (group, group_command.EXAMPLES),
+    "limit": (limit_of_training, limit_command.EXAMPLES),
 }
 
 

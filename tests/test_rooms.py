@@ -47,6 +47,8 @@ ORDER = [
     "evolution",
     "tracker",
     "curvature",
+    "groups",
+    "equivariant",
     "scores",
     "claims",
     "engine",
@@ -59,6 +61,8 @@ ORDER = [
     "doctor",
     "shell",
     "theory_command",
+    "group_command",
+    "limit_command",
     "commands",
     "cli",
 ]

@@ -1,0 +1,264 @@
+"""Networks without biases on functions of a group: fully connected, diagonal, circular and group convolution.
+
+A layer of the group CNN is the cross-correlation (x ⊙ w)(u) = Σ_v x(uv) w(v), the read-out is linear, and so
+
+    NN(x) = <x ⊙ w_1 ⊙ … ⊙ w_{L-1}, w_L> = <x, β>,    β = w_L * … * w_1,    (f*h)(u) = Σ_v f(uv⁻¹) h(v).
+
+With `relu=True` a ReLU follows every hidden layer. Inputs are (batch, n), outputs (batch,). Initial weights are those
+of the authors: filters uniform in ±√(3/fan-in), read-out and matrices uniform in ±1/√fan-in, from `seed` alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from netgrain.equivariant.parametrisation import Array, Convolutions, Family, MatrixChains, Parametrisation
+from netgrain.equivariant.spectra import Spectrum, diagonal_spectrum, euclidean_spectrum, group_spectrum
+from netgrain.errors import NetgrainError
+from netgrain.groups import Group, cyclic
+
+UNFOLDED = 1024  # up to this order a filter is unfolded to an n×n matrix, above it the group's own transform is used
+
+
+class LinearNetwork(nn.Module):
+    """What the four networks share: layers w_1, …, w_L in `weights`, n inputs, one output."""
+
+    n: int
+    depth: int
+    relu: bool
+
+    def __init__(self, n: int, depth: int, relu: bool) -> None:
+        super().__init__()
+        if not isinstance(depth, int) or depth < 1:
+            raise NetgrainError(f"depth expects a whole number of layers, at least 1; found {depth}.")
+        if n < 1:
+            raise NetgrainError(f"a network expects at least one input, found {n}.")
+        self.n, self.depth, self.relu = n, depth, relu
+        self.weights = nn.ParameterList()
+
+    def extra_repr(self) -> str:
+        return f"{self.n} inputs, depth {self.depth}{', ReLU' if self.relu else ''}"
+
+    def layer(self, h: Tensor, l: int) -> Tensor:
+        """Layer l (from 0) of a hidden state."""
+        raise NotImplementedError
+
+    def beta(self) -> Tensor:
+        """The predictor of the network without its ReLUs, differentiable in the weights: (n,)."""
+        raise NotImplementedError
+
+    def parametrisation(self) -> Parametrisation:
+        raise NotImplementedError
+
+    def spectrum(self) -> Spectrum:
+        """What training keeps small."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 2 or x.shape[1] != self.n:
+            raise NetgrainError(f"the network expects inputs of shape (batch, {self.n}), found {tuple(x.shape)}.")
+        h = self.enter(x)
+        for l in range(self.depth):
+            h = self.layer(h, l)
+            if self.relu and l < self.depth - 1:
+                h = self.activate(h)
+        return h.reshape(len(x))
+
+    def enter(self, x: Tensor) -> Tensor:
+        return x
+
+    def activate(self, h: Tensor) -> Tensor:
+        return torch.relu(h)
+
+    def flat_weights(self) -> Array:
+        """All weights as one float64 vector, in the order of the parametrisation."""
+        return np.concatenate([w.detach().double().numpy().reshape(-1) for w in self.weights])
+
+    def _draw(self, shapes: list[tuple[int, ...]], bounds: list[float], seed: int, dtype: torch.dtype) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for shape, bound in zip(shapes, bounds, strict=True):
+            draw = torch.rand(shape, generator=generator, dtype=torch.float64)
+            self.weights.append(nn.Parameter(((2 * draw - 1) * bound).to(dtype)))
+
+
+class FullyConnected(LinearNetwork):
+    """NN(x) = w_L W_{L-1} … W_1 x; training minimises |β|₂ at any depth.
+
+    >>> predictor(FullyConnected(3, depth=1, seed=0)).shape
+    torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        n: int,
+        depth: int = 2,
+        *,
+        width: int | None = None,  # n if not given
+        relu: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__(n, depth, relu)
+        self.width = n if width is None else width
+        if self.width < 1:
+            raise NetgrainError(f"width expects at least 1, found {width}.")
+        self.sizes = (n, *[self.width] * (depth - 1), 1)
+        shapes: list[tuple[int, ...]] = [(self.sizes[l + 1], self.sizes[l]) for l in range(depth)]
+        self._draw(shapes, [1 / math.sqrt(s[1]) for s in shapes], seed, dtype)
+
+    def layer(self, h: Tensor, l: int) -> Tensor:
+        found: Tensor = h @ self.weights[l].T
+        return found
+
+    def beta(self) -> Tensor:
+        product: Tensor = self.weights[0]
+        for W in list(self.weights)[1:]:
+            product = W @ product
+        return product[0]
+
+    def parametrisation(self) -> MatrixChains:
+        return MatrixChains((Family(1, self.sizes),))
+
+    def spectrum(self) -> Spectrum:
+        return euclidean_spectrum(self.n)
+
+
+class Diagonal(LinearNetwork):
+    """NN(x) = <x, w_1 ∘ … ∘ w_L>, entry by entry; training minimises |β|_{2/L}."""
+
+    def __init__(
+        self, n: int, depth: int = 2, *, relu: bool = False, seed: int = 0, dtype: torch.dtype = torch.float64
+    ) -> None:
+        super().__init__(n, depth, relu)
+        self._draw([(n,)] * depth, [math.sqrt(3)] * (depth - 1) + [1 / math.sqrt(n)], seed, dtype)
+
+    def layer(self, h: Tensor, l: int) -> Tensor:
+        found: Tensor = h * self.weights[l]
+        return found.sum(-1) if l == self.depth - 1 else found
+
+    def beta(self) -> Tensor:
+        return torch.stack(list(self.weights)).prod(0)
+
+    def parametrisation(self) -> MatrixChains:
+        return MatrixChains((Family(self.n, (1,) * (self.depth + 1)),))
+
+    def spectrum(self) -> Spectrum:
+        return diagonal_spectrum(self.n)
+
+
+class GroupCNN(LinearNetwork):
+    """Full-width convolutions over a finite group; training minimises the Schatten norm |β̂|_{2/L}.
+
+    Layer l has filters of shape (channels out, channels in, order). Hidden channels do not change what is minimised.
+
+    >>> from netgrain.groups import dihedral
+    >>> net = GroupCNN(dihedral(order=8), depth=3, channels=2, seed=0)
+    >>> bool(torch.allclose(net(torch.eye(8, dtype=torch.float64)), predictor(net)))
+    True
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        depth: int = 2,
+        *,
+        channels: int = 1,
+        relu: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__(group.order, depth, relu)
+        if channels < 1:
+            raise NetgrainError(f"channels expects at least 1, found {channels}.")
+        self.group, self.channels = group, channels
+        widths = (1, *[channels] * (depth - 1), 1)
+        shapes: list[tuple[int, ...]] = [(widths[l + 1], widths[l], self.n) for l in range(depth)]
+        bounds = [math.sqrt(3 / (s[1] * self.n)) for s in shapes[:-1]] + [1 / math.sqrt(shapes[-1][1] * self.n)]
+        self._draw(shapes, bounds, seed, dtype)
+        self._unfold: Tensor | None = None
+        if self.n <= UNFOLDED:
+            cayley, inverse = torch.as_tensor(group.cayley), torch.as_tensor(group.inverse)
+            self._unfold = cayley[inverse].T.contiguous()  # w[_unfold][t, u] = w(u⁻¹ t): (x ⊙ w) = x @ w[_unfold]
+
+    def extra_repr(self) -> str:
+        return f"{self.group.name}, {super().extra_repr()}, {self.channels} channels"
+
+    def enter(self, x: Tensor) -> Tensor:
+        return x[:, None]  # (batch, channels, n)
+
+    def layer(self, h: Tensor, l: int) -> Tensor:
+        w: Tensor = self.weights[l]
+        if l == self.depth - 1:
+            return (h * w[0]).sum((-1, -2))
+        if self._unfold is not None:
+            unfolded = w[:, :, self._unfold.to(w.device)]  # (out, in, t, u)
+            return torch.einsum("bit,oitu->bou", h, unfolded)
+        return torch.stack([self.group.correlate(h, w[o]).sum(1) for o in range(len(w))], 1)
+
+    def beta(self) -> Tensor:
+        product: Tensor = self.weights[0][:, 0]  # (channels, n)
+        for w in list(self.weights)[1:]:
+            product = torch.stack([self.group.convolve(w[o], product).sum(0) for o in range(len(w))])
+        return product[0]
+
+    def parametrisation(self) -> Convolutions:
+        cayley, inverse = np.asarray(self.group.cayley), np.asarray(self.group.inverse)
+        return Convolutions(cayley, inverse, self.depth, self.channels)
+
+    def spectrum(self) -> Spectrum:
+        return group_spectrum(self.group)
+
+
+class CircularCNN(GroupCNN):
+    """Full-width circular convolution, the group CNN of the cyclic group; training minimises |DFT β|_{2/L}.
+
+    On data over another group it depends on the order in which the elements are listed.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        depth: int = 2,
+        *,
+        channels: int = 1,
+        relu: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__(cyclic(n), depth, channels=channels, relu=relu, seed=seed, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    """Gradients ∇_x NN at data: those of the samples that are alive, and how many are dead (gradient exactly zero)."""
+
+    gradients: Tensor  # (alive, n)
+    kept: Tensor  # (alive,) indices of the samples
+    dead: int
+
+    def __repr__(self) -> str:
+        return f"Linearisation({len(self.gradients)} gradients of length {self.gradients.shape[1]}, {self.dead} dead)"
+
+
+def predictor(net: LinearNetwork) -> Tensor:
+    """β of a linear network, through the algebra of its layers: NN(x) = <x, β>, shape (n,), differentiable."""
+    if net.relu and net.depth > 1:
+        raise NetgrainError("a network with ReLU has no single predictor; use linearisation(net, X).")
+    return net.beta()
+
+
+def linearisation(net: nn.Module, X: Tensor) -> Linearisation:
+    """The local linear maps J(x) = ∇_x NN(x) at the data; without biases NN(x) = <J(x), x>.
+
+    Samples whose gradient is exactly zero (every path dead) are dropped and counted.
+    """
+    x = X.detach().clone().requires_grad_(True)
+    with torch.enable_grad():
+        (found,) = torch.autograd.grad(net(x).sum(), x)
+    alive = found.abs().amax(1) > 0
+    return Linearisation(found[alive], alive.nonzero()[:, 0], int((~alive).sum()))

@@ -1,0 +1,56 @@
+"""Is there a direction that classifies every point, and which one does it with the largest distance?"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.optimize import linprog, nnls
+from torch import Tensor
+
+from netgrain.equivariant.parametrisation import Array
+from netgrain.errors import NetgrainError
+
+ZERO = 1e-9
+
+
+def check_separable(Z: Array) -> float:
+    """The largest t with Z_i·b ≥ t |Z_i|_∞ for all i and |b|_∞ ≤ 1, by a linear program (HiGHS); refuses t = 0.
+
+    If no direction separates the points, some weighted mean of the Z_i = y_i x_i is zero (Gordan), and the program's
+    multipliers name the points in it.
+    """
+    points, n = Z.shape
+    size = np.abs(Z).max(1, keepdims=True)
+    if not (size > 0).all():
+        raise NetgrainError(
+            f"the data are not separable: point {int((size == 0).argmax())} is zero, so no direction classifies it."
+        )
+    A = np.hstack([-Z / size, np.ones((points, 1))])
+    found = linprog(np.eye(n + 1)[n] * -1.0, A_ub=A, b_ub=np.zeros(points), bounds=[(-1, 1)] * n + [(None, None)])
+    if found.status == 0 and -found.fun > ZERO:
+        return float(-found.fun)
+    multipliers = -found.ineqlin.marginals if found.status == 0 else np.ones(points)
+    conflict = np.flatnonzero(multipliers > 1e-7)
+    shown = ", ".join(map(str, conflict[:8])) + (", …" if len(conflict) > 8 else "")
+    raise NetgrainError(
+        f"the data are not separable: no direction b has y_i<x_i, b> > 0 for all {points} points, because a weighted "
+        f"mean of y_i x_i over {len(conflict)} of them (points {shown}) is zero; use fewer points or other labels."
+    )
+
+
+def support_vector(X: Tensor, y: Tensor) -> Tensor:
+    """The hard-margin support vector machine without intercept: argmin |b|₂ with y_i <x_i, b> ≥ 1, shape (n,).
+
+    The limit of a fully connected linear network of any depth. Solved exactly as a least-distance program: the residual
+    r of min |Eα − e_{n+1}| over α ≥ 0, E = (Zᵀ; 1ᵀ), gives b = −r_{1..n}/r_{n+1} (Lawson and Hanson).
+
+    >>> support_vector(torch.tensor([[2.0, 0.0], [0.0, -4.0]]), torch.tensor([1.0, -1.0]))
+    tensor([0.5000, 0.2500], dtype=torch.float64)
+    """
+    Z = (torch.as_tensor(y, dtype=torch.float64)[:, None] * torch.as_tensor(X, dtype=torch.float64)).numpy()
+    check_separable(Z)
+    unit = np.abs(Z).max()
+    E = np.vstack([Z.T / unit, np.ones(len(Z))])
+    alpha, _ = nnls(E, np.eye(len(E))[-1])
+    r = E @ alpha - np.eye(len(E))[-1]
+    return torch.from_numpy(-r[:-1] / r[-1] / unit)

@@ -1,0 +1,218 @@
+"""The limit of training as a value: the predictor, what it minimises, and how near to stationary and optimal it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.equivariant.dual import lower_bound
+from netgrain.equivariant.flow import Path, flow
+from netgrain.equivariant.parametrisation import Array, Parametrisation
+from netgrain.equivariant.schatten import ranks, real_ratio, schatten_ratio, weighted_rank
+from netgrain.equivariant.spectra import Spectrum
+from netgrain.equivariant.stationarity import parameter_residual, stationarity
+from netgrain.equivariant.training import descend
+from netgrain.errors import NetgrainError
+from netgrain.threads import one_thread
+
+METHODS = ("flow", "ngd", "sgd")
+MOST_WEIGHTS = 4000  # of the flow: its Jacobian is dense
+RECORDS = 200
+SLACK = 1e-3
+RELAXED_CAP, RELAXED_LOG_NORM = 1e3, 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The predictor on its way: entry 0 is the initialisation, all entries are aligned."""
+
+    log_norms: Tensor  # (records,) log |w|
+    betas: Tensor  # (records, n), unit length
+    margins: Tensor  # (records,) min_i y_i <x_i, β> for |β|₂ = 1
+    ratios: Tensor  # |β̂|_{2/L} / |β|₂ in the Fourier space of the group
+    objectives: Tensor  # what the network minimises, at margin one; infinite before the data are separated
+    kkt_residuals: Tensor | None  # if asked for
+
+    def __len__(self) -> int:
+        return len(self.log_norms)
+
+    def __repr__(self) -> str:
+        return (
+            f"Trajectory({len(self)} records, log-norm {self.log_norms[0]:.1f} → {self.log_norms[-1]:.1f}, "
+            f"ratio {self.ratios[0]:.4g} → {self.ratios[-1]:.4g})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Where the direction of a linear network goes in training, with certificates.
+
+    `beta` has margin one: min_i y_i <x_i, β> = 1. `objective` = R_p(β)^{1/p}, p = 2/L, is the (quasi-)norm that this
+    network minimises; `lower` ≤ optimum ≤ `upper` = objective always, and `dual_gap` = upper/lower − 1 where the
+    problem is convex (depth 1 and 2, fully connected at any depth), else None: there the KKT residual is what counts.
+    """
+
+    beta: Tensor  # (n,)
+    net: str
+    group: str
+    depth: int
+    method: str
+    seed: int
+    points: int
+    margin: float  # distance of the nearest point to the decision boundary: 1/|β|₂
+    objective: float
+    kkt_residual: float
+    parameter_residual: float
+    multipliers: Tensor  # (points,), of the margins; zero off the support points
+    dual_level: float  # |ẑ|/scale, at most 1 at an optimum of depth 2
+    lower: float
+    dual_gap: float | None
+    balancedness: float  # (L/scale) R_{2/L}(β)/Σ_l |w_l|², one when the layers share the work
+    ratio: float  # |β̂|_{2/L}/|β|₂ in the Fourier space of the group, as in the authors' plots
+    real_ratio: float  # |β|_{2/L}/|β|₂
+    ranks: tuple[int, ...]  # of β̂(ρ), irrep by irrep
+    weighted_rank: int  # Σ d_ρ rank
+    singular_values: tuple[Tensor, ...]  # of β̂(ρ), irrep by irrep, at margin one
+    trajectory: Trajectory
+    seconds: float
+
+    @property
+    def upper(self) -> float:
+        return self.objective
+
+    @property
+    def initial(self) -> Tensor:
+        """The predictor at initialisation, unit length."""
+        return self.trajectory.betas[0]
+
+    def __repr__(self) -> str:
+        bracket = f"dual gap {self.dual_gap:.1e}" if self.dual_gap is not None else f"optimum at least {self.lower:.6g}"
+        return (
+            f"Limit({self.net} on {self.group}, depth {self.depth}, {self.points} points: objective "
+            f"{self.objective:.7g}, margin {self.margin:.4g}, KKT residual {self.kkt_residual:.1e}, {bracket}, "
+            f"rank {self.weighted_rank} of {len(self.beta)}, {self.seconds:.2f} s by {self.method})"
+        )
+
+
+@one_thread()
+def solve(
+    network: Parametrisation,
+    w: Array,
+    Z: Array,  # (points, n)
+    *,
+    spectrum: Spectrum,  # of the network: what it minimises
+    fourier: Spectrum,  # of the group: in which the ratio and the ranks are measured
+    names: tuple[str, str],  # network, group
+    seed: int,
+    convex: bool,
+    method: str = "flow",
+    cap: float = 1e5,
+    log_norm: float = 1e4,
+    epochs: int = 10_000,
+    lr: float = 0.01,
+    record_kkt: bool = False,
+    relaxed: tuple[Parametrisation, Array] | None = None,  # the network of depth 2 and its weights
+) -> Limit:
+    """Follow the weights w to the limit and judge where they are.
+
+    Above depth 2 the problem is bounded from below by that of depth 2, whose limit a short flow of `relaxed` estimates:
+    only its data weights are used, so the bound holds however short.
+    """
+    if method not in METHODS:
+        raise NetgrainError(f"method expects one of {', '.join(METHODS)}; found '{method}'.")
+    for what, value in (("cap", cap), ("log_norm", log_norm)):
+        if not value > 1 or not np.isfinite(value):
+            raise NetgrainError(f"{what} expects a finite number above 1, found {value:g}.")
+    if epochs < 1:
+        raise NetgrainError(f"epochs expects at least 1, found {epochs}.")
+    started = time.perf_counter()
+    if method == "flow":
+        if network.size > MOST_WEIGHTS:
+            raise NetgrainError(
+                f"the flow needs a Jacobian of {network.size}×{network.size} numbers "
+                f"({8 * network.size**2 / 1e9:.1f} GB), at most {MOST_WEIGHTS} weights are taken; use method='ngd'."
+            )
+        path = flow(network, w, Z, cap=cap, log_norm=log_norm)
+        slack = max(SLACK, 30 / cap)
+    else:
+        path = descend(network, w, Z, method=method, epochs=epochs, lr=lr)
+        reached = float((Z @ network.beta(path.directions[-1])).min() * np.exp(network.depth * path.log_norms[-1]))
+        if reached <= 0:
+            raise NetgrainError(
+                f"{method} has not separated the data after {epochs} epochs (margin {reached:.3g}); "
+                "use more epochs, another lr, or method='flow'."
+            )
+        slack = max(SLACK, min(10 / reached, 0.2))
+    L, u = network.depth, path.directions[-1]
+    beta = network.beta(u)
+    balancedness = L / spectrum.scale * float(spectrum.power_sum(torch.from_numpy(beta), 2 / L))
+    b = beta / (Z @ beta).min()
+    found = stationarity(spectrum, b, Z, L, slack=slack)
+    at_one = torch.from_numpy(b)
+    objective = float(spectrum.norm(at_one, 2 / L))
+    weights = [path.data_weights, found.multipliers]
+    if relaxed is not None:
+        weights.append(flow(*relaxed, Z, cap=RELAXED_CAP, log_norm=RELAXED_LOG_NORM).data_weights)
+    lower = max(lower_bound(spectrum, q, Z, L) for q in weights)
+    values = fourier.per_block(fourier.singular_values(at_one))
+    trajectory = _trajectory(network, path, Z, spectrum, fourier, slack if record_kkt else None)
+    return Limit(
+        beta=at_one,
+        net=names[0],
+        group=names[1],
+        depth=L,
+        method=method,
+        seed=seed,
+        points=len(Z),
+        margin=float(1 / np.linalg.norm(b)),
+        objective=objective,
+        kkt_residual=found.residual,
+        parameter_residual=parameter_residual(network, u, Z, slack=slack),
+        multipliers=torch.from_numpy(found.multipliers),
+        dual_level=found.level,
+        lower=lower,
+        dual_gap=max(objective / lower - 1, 0.0) if convex else None,
+        balancedness=balancedness,
+        ratio=float(schatten_ratio(fourier, at_one, L)),
+        real_ratio=float(real_ratio(at_one, L)),
+        ranks=ranks(fourier, at_one),
+        weighted_rank=weighted_rank(fourier, at_one),
+        singular_values=tuple(values),
+        trajectory=trajectory,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _trajectory(
+    network: Parametrisation, path: Path, Z: Array, spectrum: Spectrum, fourier: Spectrum, slack: float | None
+) -> Trajectory:
+    kept = np.unique(np.linspace(0, len(path.log_norms) - 1, RECORDS).astype(int))
+    start = np.linalg.norm(path.start)
+    directions = np.concatenate([(path.start / start)[None], path.directions[kept]])
+    norms = np.concatenate([[np.log(start)], path.log_norms[kept]])
+    betas = np.array([network.beta(u) for u in directions])
+    betas /= np.linalg.norm(betas, axis=1, keepdims=True)
+    margins = (betas @ Z.T).min(1)
+    L, unit = network.depth, torch.from_numpy(betas)
+    objectives = torch.where(
+        torch.from_numpy(margins) > 0, spectrum.norm(unit, 2 / L) / torch.from_numpy(margins), torch.inf
+    )
+    residuals = None
+    if slack is not None:
+        found = [
+            stationarity(spectrum, b, Z, L, slack=slack).residual if m > 0 else np.nan
+            for b, m in zip(betas, margins, strict=True)
+        ]
+        residuals = torch.tensor(found, dtype=torch.float64)
+    return Trajectory(
+        torch.from_numpy(norms),
+        unit,
+        torch.from_numpy(margins),
+        schatten_ratio(fourier, unit, L),
+        objectives,
+        residuals,
+    )

@@ -1,0 +1,303 @@
+"""A finite group, its irreps and its Fourier transform.
+
+Elements are numbered 0..n-1 and 0 is the identity; T[a, b] is the index of ab. Functions on the group are tensors
+(..., n). Conventions, with ρ unitary and d = dim ρ:
+
+    f̂(ρ) = Σ_g f(g) ρ(g)                          f(g) = (1/n) Σ_ρ d tr(f̂(ρ) ρ(g)⁺)
+    (f * h)(u) = Σ_v f(uv⁻¹) h(v)                 (f * h)^ = f̂ ĥ
+    (x ⊙ w)(u) = Σ_v x(uv) w(v)                   (x ⊙ w)^ = x̂ ŵ⁺ for real w
+    ⟨f, h⟩ = (1/n) Σ_ρ d tr(f̂⁺ ĥ)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.errors import NetgrainError
+from netgrain.groups.fourier import Fourier, check_blocks
+from netgrain.groups.laws import Ints, conjugacy_labels, element_orders
+from netgrain.groups.planning import canonical_order, check_bytes, plan_of
+from netgrain.groups.plans import Dense, Plan, entries_by_size, permuted
+from netgrain.groups.structure import AnyStructure, Table
+
+FAST = 192  # from this order on convolutions of a structured group go through its transform
+CHEAP = 256  # irreps of a group without structure are found unasked, for its repr, up to this order
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Irrep:
+    """One irreducible unitary representation ρ.
+
+    matrices:         (n, d, d) complex128, evaluated when asked for; at(elements) evaluates a few of them.
+    character:        χ(g) = tr ρ(g), (n,).
+    frobenius_schur:  (1/n) Σ_g χ(g²): 1 real, 0 complex, −1 quaternionic.
+    """
+
+    group: Group
+    index: int
+    dimension: int
+    _size: int
+    _slot: int
+
+    @cached_property
+    def matrices(self) -> Tensor:
+        check_bytes(self.group.name, f"matrices of irrep {self.index}", 16 * self.group.order * self.dimension**2)
+        return self.at(range(self.group.order))
+
+    def at(self, elements: Sequence[int] | Tensor) -> Tensor:
+        """ρ at some elements, (elements, d, d)."""
+        chosen = np.asarray(elements, dtype=np.int64)
+        return torch.from_numpy(np.ascontiguousarray(self.group._plan.matrices(self._size, self._slot, chosen)))
+
+    @cached_property
+    def character(self) -> Tensor:
+        """χ(g) at every element, (n,) complex128."""
+        first = [int(members[0]) for members in self.group.classes]
+        traces = torch.diagonal(self.at(first), dim1=-2, dim2=-1).sum(-1)
+        return traces[torch.from_numpy(self.group._labels)]
+
+    @property
+    def frobenius_schur(self) -> int:
+        return int(self.group._indicators[self.index])
+
+    def __repr__(self) -> str:
+        kind = {1: "real", 0: "complex", -1: "quaternionic"}[self.frobenius_schur]
+        return f"Irrep(ρ{self.index} of {self.group.name}, dimension {self.dimension}, {kind})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Group:
+    """A finite group; built by cyclic, dihedral, symmetric, direct, semidirect, from_cayley and their friends.
+
+    >>> from netgrain.groups import dihedral
+    >>> G = dihedral(order=8)
+    >>> G
+    Group(D8, order 8, 5 classes, irreps 4×1 + 1×2)
+    >>> G.cayley[2, 1].item(), G.names[3]
+    (3, 'rs')
+    """
+
+    name: str
+    structure: AnyStructure
+    _name_all: Callable[[], Sequence[str]] | None = field(default=None)
+
+    @property
+    def order(self) -> int:
+        return self.structure.order
+
+    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
+        """Index of ab, entrywise, without the table."""
+        left, right = torch.broadcast_tensors(torch.as_tensor(a), torch.as_tensor(b))
+        return torch.from_numpy(np.asarray(self.structure.multiply(left.numpy(), right.numpy())))
+
+    @cached_property
+    def cayley(self) -> Tensor:
+        """T[a, b] = index of ab, (n, n) int64; made when first asked for."""
+        if isinstance(self.structure, Table):
+            return torch.from_numpy(self.structure.table)
+        check_bytes(self.name, "Cayley table", 8 * self.order**2)
+        a = np.arange(self.order)
+        return torch.from_numpy(np.ascontiguousarray(self.structure.multiply(a[:, None], a[None, :])))
+
+    @cached_property
+    def inverse(self) -> Tensor:
+        """Index of g⁻¹, (n,)."""
+        return torch.from_numpy(np.ascontiguousarray(self.structure.inverse))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.order))) if self._name_all is None else tuple(self._name_all())
+
+    @cached_property
+    def generators(self) -> tuple[int, ...]:
+        return tuple(self.structure.generators)
+
+    @property
+    def abelian(self) -> bool:
+        """gh = hg for all generators g, h."""
+        gens = np.array(self.generators, dtype=np.int64)
+        multiply = self.structure.multiply
+        return not len(gens) or bool((multiply(gens[:, None], gens) == multiply(gens, gens[:, None])).all())
+
+    @cached_property
+    def _labels(self) -> Ints:
+        s = self.structure
+        return conjugacy_labels(self.order, s.generators, s.multiply, s.inverse)
+
+    @cached_property
+    def classes(self) -> tuple[Tensor, ...]:
+        """Conjugacy classes by their first elements; the first is {e}."""
+        order = np.argsort(self._labels, kind="stable")
+        return tuple(torch.from_numpy(c) for c in np.split(order, np.cumsum(np.bincount(self._labels))[:-1]))
+
+    @cached_property
+    def class_orders(self) -> tuple[int, ...]:
+        """The order of the elements of each class."""
+        first = np.array([int(c[0]) for c in self.classes])
+        return tuple(element_orders(first, self.structure.multiply).tolist())
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan_of(self.structure, self.name)
+
+    @cached_property
+    def _slots(self) -> list[Ints]:
+        """For each dimension the irreps of the plan in canonical order."""
+        return canonical_order(self._plan)
+
+    @cached_property
+    def _layout(self) -> tuple[Tensor, Tensor] | None:
+        """Where the entries of the blocks, in canonical order, are among those of the plan, and back; None: there."""
+        parts = zip(entries_by_size(self._plan), self._slots, strict=True)
+        layout = np.concatenate([entries[slots].ravel() for entries, slots in parts])
+        if np.array_equal(layout, np.arange(self.order)):
+            return None
+        return torch.from_numpy(layout), torch.from_numpy(np.argsort(layout))
+
+    @cached_property
+    def dimensions(self) -> tuple[int, ...]:
+        """Of the irreps, ascending."""
+        return tuple(d for d, count in self._plan.sizes for _ in range(count))
+
+    @cached_property
+    def irreps(self) -> tuple[Irrep, ...]:
+        """By dimension, then by characters at elements 1, 2, …, descending: the trivial one is first."""
+        found: list[Irrep] = []
+        for size, ((d, _), slots) in enumerate(zip(self._plan.sizes, self._slots, strict=True)):
+            found += [Irrep(self, i, d, size, slot) for i, slot in enumerate(slots.tolist(), len(found))]
+        return tuple(found)
+
+    def _characters(self, elements: Ints) -> Tensor:
+        """(irreps, elements), in canonical order."""
+        parts = zip(self._plan.characters(elements), self._slots, strict=True)
+        return torch.from_numpy(np.concatenate([found[slots] for found, slots in parts]))
+
+    @cached_property
+    def character_table(self) -> Tensor:
+        """χ_ρ(C), (irreps, classes) complex128."""
+        check_bytes(self.name, "character table", 16 * len(self.dimensions) ** 2)
+        return self._characters(np.array([int(c[0]) for c in self.classes]))
+
+    @cached_property
+    def _indicators(self) -> tuple[int, ...]:
+        every = np.arange(self.order)
+        squares, times = np.unique(self.structure.multiply(every, every), return_counts=True)
+        means = self._characters(squares).real @ torch.from_numpy(times).double() / self.order
+        return tuple(int(v) for v in means.round().tolist())
+
+    def fourier(self, f: Tensor) -> Fourier:
+        """f̂(ρ) = Σ_g f(g) ρ(g): differentiable, batched over leading axes, float32 or float64, real or complex.
+
+        >>> from netgrain.groups import cyclic
+        >>> f = torch.tensor([1.0, 2.0, 0.0, 5.0])
+        >>> [round(abs(block.item()), 3) for block in cyclic(4).fourier(f).blocks]
+        [8.0, 3.162, 3.162, 6.0]
+        """
+        f = self._function(f, "f")
+        raw = self._plan.raw(f)
+        entries = raw if self._layout is None else permuted(raw, *self._layout)
+        parts = entries.split([k * d * d for d, k in self._plan.sizes], dim=-1)
+        stacks = tuple(part.unflatten(-1, (k, d, d)) for part, (d, k) in zip(parts, self._plan.sizes, strict=True))
+        return Fourier(self, stacks, not f.is_complex())
+
+    def _inverse_stacks(self, stacks: Sequence[Tensor]) -> Tensor:
+        entries = torch.cat([stack.flatten(-3) for stack in stacks], dim=-1)
+        if self._layout is not None:
+            entries = permuted(entries, self._layout[1], self._layout[0])
+        return self._plan.back(entries)
+
+    def inverse_fourier(self, blocks: Sequence[Tensor], *, real: bool = False) -> Tensor:
+        """f(g) = Σ_ρ (d/n) tr(block ρ(g)⁺), (..., n) complex; its real part with real=True."""
+        check_blocks(blocks, self.dimensions)
+        stacks, start = [], 0
+        for _, count in self._plan.sizes:
+            stacks.append(torch.stack(tuple(blocks[start : start + count]), dim=-3))
+            start += count
+        return Fourier(self, tuple(stacks), real).inverse()
+
+    def convolve(self, f: Tensor, h: Tensor) -> Tensor:
+        """(f * h)(u) = Σ_v f(uv⁻¹) h(v), batched; through the transform where that is faster.
+
+        >>> from netgrain.groups import cyclic
+        >>> cyclic(3).convolve(torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 1., 2.])
+        """
+        f, h = self._pair(f, h)
+        if self._structured:
+            return (self.fourier(f) @ self.fourier(h)).inverse()
+        if f.numel() < h.numel():  # f[uv⁻¹] as a matrix, on the left
+            return (f[..., self._right_quotient] @ h[..., None])[..., 0]
+        return f @ self.regular(h) if h.ndim == 1 else (f[..., None, :] @ self.regular(h))[..., 0, :]
+
+    def correlate(self, x: Tensor, w: Tensor) -> Tensor:
+        """(x ⊙ w)(u) = Σ_v x(uv) w(v), batched: the layer of a group-CNN, equivariant under left translation."""
+        x, w = self._pair(x, w)
+        if self._structured:
+            return (self.fourier(x) @ self.fourier(w.conj()).adjoint()).inverse()
+        if x.numel() < w.numel():
+            return (x[..., self.cayley] @ w[..., None])[..., 0]
+        return x @ self.regular(w).mT if w.ndim == 1 else (self.regular(w) @ x[..., None])[..., 0]
+
+    def regular(self, beta: Tensor) -> Tensor:
+        """C(β)[x, y] = β(x⁻¹y), (..., n, n): f * β = f C(β). Its singular values are those of β̂(ρ), d times each."""
+        return self._function(beta, "beta")[..., self._left_quotient]
+
+    def translate(self, g: int, f: Tensor) -> Tensor:
+        """(L_g f)(x) = f(g⁻¹x)."""
+        every = np.arange(self.order)
+        return f[..., torch.from_numpy(self.structure.multiply(np.full_like(every, int(self.inverse[g])), every))]
+
+    def reorder(self, order: Sequence[int], name: str | None = None) -> Group:
+        """The same group with element order[i] as its i-th; order[0] must be the identity."""
+        from netgrain.groups.constructors import reordered
+
+        return reordered(self, order, name)
+
+    @cached_property
+    def _left_quotient(self) -> Tensor:
+        return self.cayley[self.inverse]
+
+    @cached_property
+    def _right_quotient(self) -> Tensor:
+        return self.cayley[:, self.inverse]
+
+    @property
+    def _structured(self) -> bool:
+        return not isinstance(self.structure, Table) and self.order >= FAST and not isinstance(self._plan, Dense)
+
+    def _function(self, f: Tensor, name: str) -> Tensor:
+        if f.ndim < 1 or f.shape[-1] != self.order:
+            raise NetgrainError(
+                f"{name} is a function on {self.name}: its last axis has one value for each of the {self.order} "
+                f"elements; found shape {tuple(f.shape)}."
+            )
+        return f if f.is_floating_point() or f.is_complex() else f.double()
+
+    def _pair(self, f: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        f, h = self._function(f, "the first argument"), self._function(h, "the second argument")
+        dtype = torch.promote_types(f.dtype, h.dtype)
+        return f.to(dtype), h.to(dtype)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What another process needs; irreps are found there again."""
+        return {"name": self.name, "structure": self.structure, "_name_all": None, "names": self.names}
+
+    def __deepcopy__(self, memo: object) -> Group:
+        """Itself: nothing in it changes, and transforms over one group must stay over one group."""
+        return self
+
+    def __len__(self) -> int:
+        return self.order
+
+    def __repr__(self) -> str:
+        parts = [self.name, f"order {self.order}"]
+        if "_plan" in self.__dict__ or self.order <= CHEAP or not isinstance(self.structure, Table):
+            irreps = " + ".join(f"{count}×{d}" for d, count in self._plan.sizes)
+            parts += [f"{len(self.dimensions)} classes", f"irreps {irreps}"]
+        return f"Group({', '.join(parts)})"

@@ -1,0 +1,80 @@
+"""Groups by what people call them: D60, C8xC8xD8, Q8, S4, A5, C5xC5:Q8, p4m8."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+
+from netgrain.errors import NetgrainError
+from netgrain.groups.constructors import (
+    alternating,
+    cyclic,
+    dicyclic,
+    dihedral,
+    direct,
+    p4m,
+    planes_by_quaternions,
+    quaternion,
+    symmetric,
+)
+from netgrain.groups.group import Group
+
+FAMILIES: dict[str, Callable[[int], Group]] = {
+    "c": cyclic,
+    "z": cyclic,
+    "d": lambda order: dihedral(order=order),
+    "q": lambda order: quaternion(order=order),
+    "dic": lambda order: dicyclic(order=order),
+    "s": symmetric,
+    "a": alternating,
+    "p4m": p4m,
+}
+EXAMPLES = ("C12", "D8", "D60", "Q8", "Dic12", "S4", "A5", "C8xC8xD8", "C5xC5:Q8", "C8xC8:D8", "p4m8")
+KNOWN = "C12, D60 (of order 60), Q8, Dic12, S4, A5, products as C8xC8xD8, and p4m8 = C8xC8:D8, C5xC5:Q8"
+
+
+def parse(text: str) -> Group:
+    """The group of a name; x is the direct product, : the semidirect one, D60 has 60 elements.
+
+    >>> parse("C8xC8xD8").order, parse("p4m8").name
+    (512, 'C8xC8:D8')
+    >>> parse("D61")
+    Traceback (most recent call last):
+    netgrain.errors.NetgrainError: 'D61': dihedral(order=) expects a positive multiple of 2 as order; found 61.
+    """
+    words = re.sub(r"[\s_()]", "", text).replace("×", "x").replace("⋊", ":").replace("*", "x")
+    normal, colon, acting = words.partition(":")
+    try:
+        if not colon:
+            factors = [_factor(word, text) for word in re.split("[xX]", words)]
+            return factors[0] if len(factors) == 1 else direct(*factors)
+        return _semidirect(normal, acting, text)
+    except NetgrainError as e:
+        if str(e).startswith("'"):
+            raise
+        raise NetgrainError(f"'{text}': {e}") from e
+
+
+def _factor(word: str, text: str) -> Group:
+    found = re.fullmatch(r"([a-z]+|p4m)(\d+)", word.casefold())
+    if found is None or found[1] not in FAMILIES:
+        near = difflib.get_close_matches(text.casefold(), [name.casefold() for name in EXAMPLES], 1, 0.5)
+        hint = next((f" Did you mean {name}?" for name in EXAMPLES if near and name.casefold() == near[0]), "")
+        raise NetgrainError(f"'{text}' is not a group known by name.{hint} Known are {KNOWN}.")
+    if len(found[2]) > 9:
+        raise NetgrainError(f"'{text}': {found[2]} is too large a number for a group here.")
+    return FAMILIES[found[1]](int(found[2]))
+
+
+def _semidirect(normal: str, acting: str, text: str) -> Group:
+    square = re.fullmatch(r"c(\d+)xc(\d+)", normal.casefold())
+    if square is not None and square[1] == square[2] and acting.casefold() in ("d8", "q8") and len(square[1]) < 10:
+        return (p4m if acting.casefold() == "d8" else planes_by_quaternions)(int(square[1]))
+    line = re.fullmatch(r"c(\d{1,9})", normal.casefold())
+    if line is not None and acting.casefold() == "c2":
+        return dihedral(order=2 * int(line[1]))
+    raise NetgrainError(
+        f"'{text}' does not say how {acting or 'the right group'} acts on {normal or 'the left one'}; the names "
+        "CnxCn:D8, CpxCp:Q8 and Cn:C2 do, for any other action call netgrain.groups.semidirect(N, H, action)."
+    )
