@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md"]
+DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md", "docs/complexity.md"]
 
 
 def _blocks(name: str) -> list[str]:
