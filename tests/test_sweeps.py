@@ -119,6 +119,18 @@ def test_the_numbers_of_a_training() -> None:
     assert one_tenth["accuracy"] is None
 
 
+def test_other_networks_and_sets_as_at_paper_scale() -> None:
+    settings = {"lr": 0.1, "steps": 2, "batch": 16, "momentum": 0.0}
+    plain, larger = (Protocol(settings, "digits", 60, "resnet18:norm=batch,width=0.03125", points=10, scale=c) for c in (1.0, 1.5))
+    found = [one({"seed": 0, "protocol": vars(p)}).numbers for p in (plain, larger)]
+    assert found[0]["complexity"] != found[1]["complexity"]
+    assert all(n["complexity"] > 0 and 0 <= n["accuracy"] <= 1 for n in found)
+    images, *_ = material("digits", 60, False)
+    a, b = (member(p.make(images, 10), 0, 0) for p in (plain, larger))
+    for name, p in a.named_parameters():
+        torch.testing.assert_close(dict(b.named_parameters())[name], p * (1.5 if p.dim() > 1 else 1.0))
+
+
 def test_a_unit_that_diverges_or_misses_is_told() -> None:
     unit = {"seed": 0, "protocol": vars(Protocol({"lr": 1e6, "steps": 20, "loss": "mse", "batch": 32}, samples=100))}
     numbers = one(unit).numbers

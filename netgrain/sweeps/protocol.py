@@ -69,7 +69,18 @@ class Protocol:
     def make(self, X: Tensor, classes: int) -> Make:
         if self.network == "perceptron":
             return partial(Perceptron, (X[0].numel(), *self.hidden, classes), self.scale, self.scheme)
-        return load_model(self.network, channels=X.shape[1], image_size=X.shape[2], outputs=classes)
+        make = load_model(self.network, channels=X.shape[1], image_size=X.shape[2], outputs=classes)
+        return make if self.scale == 1.0 else partial(_scaled, make, self.scale)
+
+
+def _scaled(make: Make, scale: float) -> nn.Module:
+    """A network whose initial weights, but not its biases and norms, are multiplied."""
+    model = make()
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() > 1:
+                p.mul_(scale)
+    return model
 
 
 def along(runner: Runner, experiment: str, protocols: Mapping[float, Protocol], seeds: int, label: str = "") -> Curve:
@@ -128,6 +139,9 @@ def measured(
         return {**dict.fromkeys(MEASURES), **facts}
     model = trained.model(make)
     X, y = train
+    train_loss = full_loss(model, X, y, settings)
+    if not math.isfinite(train_loss):  # in eval mode, with running statistics that went astray
+        return {**dict.fromkeys(MEASURES), **facts, "diverged": True}
     some = torch.arange(len(X))
     if points is not None and points < len(X):
         generator = torch.Generator().manual_seed(stream(0, "points"))  # the same points for every seed
@@ -139,7 +153,7 @@ def measured(
         "complexity": complexity.value,
         "margin_complexity": complexity / margin**2 if margin is not None and margin > 0 else None,
         "accuracy": None if test is None else accuracy(model, *test),
-        "train_loss": full_loss(model, X, y, settings),
+        "train_loss": train_loss,
     }
 
 
