@@ -61,6 +61,7 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
+	@$(BIN)/python benchmarks/complexity.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 
 clean:  ## remove the environment and everything made

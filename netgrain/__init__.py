@@ -8,6 +8,7 @@ from netgrain.errors import GrainWarning, NetgrainError
 if TYPE_CHECKING:
     from netgrain.average import average_geometry
     from netgrain.checking import check
+    from netgrain.complexity import ComplexityTracker, geometric_complexity
     from netgrain.curvature import loss_curvature
     from netgrain.delta import Evolution
     from netgrain.estimate import Estimate
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from netgrain.sampling import geometry_of
     from netgrain.scores import prune, score
     from netgrain.statistics import data_statistics
+    from netgrain.sweeps import sweep
     from netgrain.tracker import GeometryTracker
 
 __version__ = "0.1.0"
 
 # loaded when first asked for, so that `netgrain --help` does not wait for torch
 _HOMES = {
+    "ComplexityTracker": "complexity",
     "Data": "probes",
     "Estimate": "estimate",
     "Evolution": "delta",
@@ -37,14 +40,19 @@ _HOMES = {
     "data_covariance": "geometry",
     "data_statistics": "statistics",
     "evolution_of": "evolution",
+    "geometric_complexity": "complexity",
     "geometry_of": "sampling",
     "loss_curvature": "curvature",
     "prune": "scores",
     "score": "scores",
+    "sweep": "sweeps",
     "velocity": "evolution",
 }
 
+_ROOMS = ("complexity", "regularizers")  # to be used as ng.regularizers.L2
+
 __all__ = [
+    "ComplexityTracker",
     "Data",
     "Estimate",
     "Evolution",
@@ -62,15 +70,19 @@ __all__ = [
     "data_covariance",
     "data_statistics",
     "evolution_of",
+    "geometric_complexity",
     "geometry_of",
     "loss_curvature",
     "prune",
     "score",
+    "sweep",
     "velocity",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"netgrain.{name}")
     if name in _HOMES:
         return getattr(import_module(f"netgrain.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'netgrain' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Commands about data and experiments: score, prune, list, run, claims, theory."""
+"""Commands about data and experiments: score, prune, list, run, claims; complexity and theory have their own files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import group_command, limit_command, theory_command
+from netgrain import complexity_command, group_command, limit_command, theory_command
+from netgrain.complexity_command import complexity
 from netgrain.errors import NetgrainError
 from netgrain.group_command import group
 from netgrain.limit_command import limit as limit_of_training
-from netgrain.shell import as_text, check_folder, family, plain_words, print_rows
+from netgrain.shell import (
+    DataDir,
+    DataOption,
+    Download,
+    Json,
+    Limit,
+    Model,
+    Seed,
+    Size,
+    as_text,
+    check_folder,
+    family,
+    plain_words,
+    print_rows,
+    samples_of,
+)
 from netgrain.theory_command import theory
 
 if TYPE_CHECKING:
@@ -22,29 +38,10 @@ if TYPE_CHECKING:
     from netgrain.data import Dataset
     from netgrain.geometry import Geometry
 
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.")
-]
-DataOption = Annotated[
-    str,
-    typer.Option(
-        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y."
-    ),
-]
-DataDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where the files of the data set are.", show_default=False)
-]
-Download = Annotated[bool, typer.Option("--download", help="Fetch the data set if it is not there.")]
-Size = Annotated[
-    int | None, typer.Option(metavar="N", help="Average the images down to N x N first.", show_default=False)
-]
-Limit = Annotated[int | None, typer.Option(metavar="N", help="Use N random training samples only.", show_default=False)]
 Members = Annotated[
     int | None,
     typer.Option(metavar="N", help="Random networks behind G; to a tolerance if not given.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def score(
@@ -207,6 +204,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "list": (list_experiments, "  netgrain list"),
     "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
     "claims": (claims, "  netgrain claims out/fig1-laptop"),
+    "complexity": (complexity, complexity_command.EXAMPLES),
     "theory": (theory, theory_command.EXAMPLES),
     "group": (group, group_command.EXAMPLES),
     "limit": (limit_of_training, limit_command.EXAMPLES),
@@ -225,34 +223,9 @@ def _scored(
 ) -> tuple[Dataset, Geometry]:
     from netgrain.average import average_geometry
 
-    samples = _samples(data, data_dir, download, size, limit, seed)
+    samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])
     return samples, average_geometry(family(model, shape), shape, members=members, seed=seed)
-
-
-def _samples(
-    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, seed: int
-) -> Dataset:
-    from netgrain.data import load, resized
-
-    if not data.endswith(".npz"):
-        return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
-    samples = _read_npz(Path(data))
-    if limit is not None:
-        import torch
-
-        generator = torch.Generator().manual_seed(seed)
-        samples = samples.subset(torch.randperm(len(samples), generator=generator)[:limit])
-    return samples if size is None else resized(samples, size)
-
-
-def _read_npz(path: Path) -> Dataset:
-    """X (floating) and y (labels) from a file of the user, as they are."""
-    from netgrain.arrays import read_arrays
-    from netgrain.data import Dataset
-
-    X, y = read_arrays(path, "X", "y")
-    return Dataset(X, y, path.name, (), "as it is in the file")
 
 
 def _write_csv(out: Path, header: str, lines: list[str]) -> None:

@@ -10,17 +10,39 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from netgrain.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
+    from netgrain.data import Dataset
     from netgrain.ensemble import Make
 
 MOST_INPUTS = 10**8  # one input of more numbers than this does not fit a computer together with its gradients
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
+
+# options that several commands share
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.")
+]
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y."
+    ),
+]
+DataDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where the files of the data set are.", show_default=False)
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch the data set if it is not there.")]
+Size = Annotated[
+    int | None, typer.Option(metavar="N", help="Average the images down to N x N first.", show_default=False)
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Use N random training samples only.", show_default=False)]
+Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def parse_input(text: str) -> tuple[int, ...]:
@@ -62,6 +84,32 @@ def family(spec: str, sizes: tuple[int, ...]) -> Make:
             f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
         ) from e
     return family
+
+
+def samples_of(
+    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, seed: int
+) -> Dataset:
+    """The training samples of a named data set, or those of a file, as --data and its companions say."""
+    from netgrain.data import load, resized
+
+    if not data.endswith(".npz"):
+        return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
+    samples = _read_npz(Path(data))
+    if limit is not None:
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        samples = samples.subset(torch.randperm(len(samples), generator=generator)[:limit])
+    return samples if size is None else resized(samples, size)
+
+
+def _read_npz(path: Path) -> Dataset:
+    """X (floating) and y (labels) from a file of the user, as they are."""
+    from netgrain.arrays import read_arrays
+    from netgrain.data import Dataset
+
+    X, y = read_arrays(path, "X", "y")
+    return Dataset(X, y, path.name, (), "as it is in the file")
 
 
 @contextmanager

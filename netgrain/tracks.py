@@ -1,4 +1,4 @@
-"""The picture of a GeometryTracker: curves over the steps of a training, with error bands."""
+"""The pictures of the trackers: curves over the steps of a training, with error bands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netgrain.estimate import Estimate
-from netgrain.plots import COLOURS, LARGE, MEDIUM, SMALL
+from netgrain.plots import COLOURS, LARGE, LINE, MARK, MEDIUM, SMALL
 
 if TYPE_CHECKING:
+    from netgrain.complexity.tracker import ComplexityTracker
     from netgrain.tracker import GeometryTracker
 
 
@@ -35,21 +36,72 @@ def draw(tracker: GeometryTracker, *, log_steps: bool = False) -> Figure:
         for colour, name in zip(COLOURS, names, strict=False):
             start = history[name][0].value if title.startswith("Size") and history[name] else 1.0
             _curve(ax, steps, history[name], start or 1.0, NAMES[name], colour)
-        ax.set_title(title, fontsize=LARGE)
-        ax.set_xlabel("step", fontsize=MEDIUM)
-        ax.tick_params(labelsize=SMALL)
-        ax.grid(color="0.9", linewidth=0.6)
-        ax.set_axisbelow(True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        if log_steps:
-            ax.set_xscale("symlog", linthresh=max(1, tracker.every))
+        _dressed(ax, title, tracker.every if log_steps else None)
     axes[0].plot([], [], ":", color="0.4", linewidth=1.2, label="naive (plug-in)")
     axes[0].legend(fontsize=SMALL, frameon=True, framealpha=0.9, edgecolor="none")
     axes[2].legend(fontsize=SMALL, frameon=True, framealpha=0.9, edgecolor="none")
     if len(steps):
         axes[2].set_yscale("log")
     return figure
+
+
+def draw_complexity(tracker: ComplexityTracker, *, log_steps: bool = False) -> Figure:
+    """Panels: complexity; it and its normalised versions over their first value; accuracy and loss, where known."""
+    from netgrain.complexity.tracker import NAMES
+
+    history, steps = tracker.history, np.array(tracker.steps, dtype=float)
+    panels = {
+        "Geometric complexity": ["gc", "gc_test"],
+        "Relative to the first value": ["gc", "gc_per_variance", "gc_per_margin"],
+        "Labels met, and loss": ["accuracy", "loss"],
+    }
+    shown = {title: [n for n in names if n in history] for title, names in panels.items()}
+    shown = {title: names for title, names in shown.items() if names}
+    figure = Figure(figsize=(4.0 * len(shown), 3.6), layout="constrained")
+    colours = dict(zip(("gc", "gc_test", "gc_per_variance", "gc_per_margin"), COLOURS, strict=False))
+    colours |= {"accuracy": LINE, "loss": MARK}
+    labels = NAMES | {"gc": "measured on X", "gc_test": "held out"}
+    for ax, (title, names) in zip(np.atleast_1d(figure.subplots(1, len(shown))), shown.items(), strict=True):
+        relative = title.startswith("Relative")
+        for name in names:
+            side = ax
+            if name == "loss" and "accuracy" in names:  # of another unit, so on an axis of its own
+                side = ax.twinx()
+                side.spines["top"].set_visible(False)
+                side.set_ylabel("loss", fontsize=MEDIUM, color=colours[name])
+                side.tick_params(labelsize=SMALL, colors=colours[name], which="both")
+            unit = _first_finite(history[name]) if relative else 1.0
+            label = "geometric complexity" if relative and name == "gc" else labels[name]
+            _curve(side, steps, history[name], unit, label, colours[name])
+            if name == "gc_test":
+                side.lines[-1].set_linestyle("--")  # it often lies on the other curve
+        _dressed(ax, title, tracker.every if log_steps else None)
+        if "accuracy" in names:
+            ax.set_ylim(-0.03, 1.03)
+            ax.set_ylabel("accuracy", fontsize=MEDIUM, color=colours["accuracy"])
+            ax.tick_params(axis="y", colors=colours["accuracy"])
+        elif any(v.value > 0 for name in names for v in history[name]) and names != ["loss"]:
+            ax.set_yscale("log")
+        if len(names) > 1 and "accuracy" not in names:
+            ax.legend(fontsize=SMALL, frameon=True, framealpha=0.9, edgecolor="none")
+    return figure
+
+
+def _first_finite(values: Sequence[Estimate]) -> float:
+    return next((v.value for v in values if math.isfinite(v) and v.value != 0), 1.0)
+
+
+def _dressed(ax: Axes, title: str, every: int | None) -> None:
+    """Title, grid and steps along the axis; every: the steps are on a logarithmic axis that is linear up to it."""
+    ax.set_title(title, fontsize=LARGE)
+    ax.set_xlabel("step", fontsize=MEDIUM)
+    ax.tick_params(labelsize=SMALL)
+    ax.grid(color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if every is not None:
+        ax.set_xscale("symlog", linthresh=max(1, every))
 
 
 def _curve(ax: Axes, steps: np.ndarray, values: Sequence[Estimate], unit: float, label: str, colour: str) -> None:

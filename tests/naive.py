@@ -170,3 +170,26 @@ def wide_relu_geometry(side: int, points: Tensor) -> Tensor:
         (gx,) = torch.autograd.grad(theta(x, y), x, create_graph=True)
         G += torch.stack([torch.autograd.grad(gx[j], y, retain_graph=True)[0] for j in range(size)]) / len(points)
     return (G + G.T) / 2
+
+
+def complexity(model: nn.Module, X: Tensor) -> float:
+    """GC = mean ‖J(x)‖², one point and one output at a time."""
+    return sum(float(jacobian(model, x).square().sum()) for x in X) / len(X)
+
+
+def complexity_by_differences(call: Callable[[Tensor], Tensor], X: Tensor, eps: float = 1e-5) -> float:
+    """GC without any automatic differentiation: central differences along every coordinate."""
+    total = 0.0
+    for x in X.double():
+        for j in range(x.numel()):
+            step = torch.zeros(x.numel(), dtype=torch.float64)
+            step[j] = eps
+            ahead, behind = call((x + step.reshape(x.shape))[None]), call((x - step.reshape(x.shape))[None])
+            total += float(((ahead - behind).detach() / (2 * eps)).square().sum())
+    return total / len(X)
+
+
+def probe_variance(A: Tensor) -> float:
+    """Variance of vᵀAv over all sign vectors v ∈ {±1}ᵏ, by listing them."""
+    signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=len(A))), dtype=torch.float64)
+    return float(torch.einsum("ni,ij,nj->n", signs, A.double(), signs).var(correction=0))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md"]
+DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md", "docs/complexity.md"]
 
 
 def _blocks(name: str) -> list[str]:
@@ -23,7 +23,7 @@ def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(compile(block, name, "exec"), session)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/notation.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/notation.md", "docs/complexity.md", "docs/tracking.md"])
 def test_links_lead_somewhere(name: str) -> None:
     document = ROOT / name
     for target in re.findall(r"\]\(([^)#]+)", document.read_text()):

@@ -145,3 +145,13 @@ def test_same_seed_same_bits_for_every_chunk_and_worker_count(first_layer: str) 
     assert all(torch.equal(first, G.matrix()) for G in results[1:])
     other = ng.average_geometry(make, (1, 16, 16), members=70, first_layer=first_layer, seed=1)
     assert not torch.equal(first, other.matrix())
+
+
+def test_outputs_that_are_not_finite_are_not_called_stochastic() -> None:
+    class Blank(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * float("nan")
+
+    check_deterministic(Blank(), torch.randn(3, 2))  # told by those who look at the gradients
+    with pytest.raises(ng.NetgrainError, match="not finite|NaN"):
+        ng.geometric_complexity(Blank(), torch.randn(3, 2))

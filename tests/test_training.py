@@ -474,3 +474,83 @@ def test_bad_input_gets_a_sentence(case: str) -> None:
     call, message = BAD[case]
     with pytest.raises(NetgrainError, match=message):
         call()
+
+
+# --- losses, batches and stops of sweeps ------------------------------------------------------------------------
+
+
+def test_mean_squared_error_is_half_the_mean_over_samples() -> None:
+    X, y = data()
+    settings = Settings(loss="mse", steps=1, batch=None, lr=0.3, momentum=0.0)
+    trained = train_member(mlp, X, y, settings, seed=2, i=0)
+    model = member(mlp, 2, 0).requires_grad_(True)
+    loss = 0.5 * sum((f - torch.eye(3)[t]).square().sum() for f, t in zip(model(X), y, strict=True)) / len(X)
+    assert float(trained.losses[0]) == pytest.approx(float(loss.detach()), rel=1e-6)
+    for (name, p), g in zip(model.named_parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True):
+        torch.testing.assert_close(trained.state[name], (p - 0.3 * g).detach())
+    real = train_member(mlp, X, torch.eye(3)[y], settings, seed=2, i=0)  # one-hot targets given as numbers
+    assert torch.equal(real.state["layers.1.weight"], trained.state["layers.1.weight"])
+
+
+def test_smoothed_labels() -> None:
+    X, y = data()
+    settings = Settings(label_smoothing=0.2, steps=1, batch=None)
+    target = 0.8 * torch.eye(3)[y] + 0.2 / 3
+    loss = -(target * member(mlp, 2, 0)(X).log_softmax(1)).sum(1).mean()
+    assert float(train_member(mlp, X, y, settings, seed=2, i=0).losses[0]) == pytest.approx(float(loss), rel=1e-6)
+
+
+def test_batches_with_replacement() -> None:
+    order = minibatch_order(1000, seed=0, i=0, epoch=0, replacement=True)
+    assert len(order) == 1000
+    assert 600 < len(order.unique()) < 665  # 1 − 1/e of them, ± 4 standard deviations
+    assert torch.equal(order, minibatch_order(1000, seed=0, i=0, epoch=0, replacement=True))
+    X, y = data()
+    without = train_member(mlp, X, y, Settings(steps=12, batch=10), seed=0, i=0)
+    drawn = train_member(mlp, X, y, Settings(steps=12, batch=10, replacement=True), seed=0, i=0)
+    assert not torch.equal(without.losses, drawn.losses)
+    whole = train_member(mlp, X, y, Settings(steps=2, batch=len(X), replacement=True), seed=0, i=0)
+    assert not torch.equal(whole.losses, train_member(mlp, X, y, Settings(steps=2, batch=None), seed=0, i=0).losses)
+
+
+def test_stopping_at_the_loss_over_all_samples() -> None:
+    X, y = data()
+    settings = Settings(
+        steps=400, batch=10, momentum=0.0, stop_at_loss=0.6, stop_every=3, snapshots=tuple(range(0, 400, 3))
+    )
+    trained = train_member(mlp_norm, X, y, settings, seed=0, i=0)
+    assert trained.reached
+    assert trained.steps % 3 == 0
+
+    def loss(step: int | None) -> float:  # in eval mode
+        model = trained.model(mlp_norm, step=step)
+        return float(F.cross_entropy(model(X), y))
+
+    assert loss(None) <= 0.6 < loss(trained.steps - 3)
+    slow = train_member(
+        mlp_norm, X, y, Settings(steps=9, batch=10, lr=1e-6, stop_at_loss=0.6, stop_every=3), seed=0, i=0
+    )
+    assert slow.reached is False
+
+
+def test_looking_at_all_samples_is_not_vmapped() -> None:
+    X, y = data()
+    settings = Settings(steps=2, stop_at_loss=0.1, stop_every=1)
+    with pytest.warns(GrainWarning, match="stop_every"):
+        (trained,) = train(mlp, X, y, settings, members=1, vmapped=True)
+    assert trained.how.startswith("loop: the loss over all samples")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "huber"}, "loss as 'cross-entropy', 'sse' or 'mse', found 'huber'"),
+        ({"label_smoothing": 1.0}, r"label_smoothing as a number in \[0, 1\), found 1.0"),
+        ({"label_smoothing": 0.1, "loss": "mse"}, "label_smoothing as 0, found 0.1"),
+        ({"replacement": 1}, "replacement as True or False, found 1"),
+        ({"stop_every": 0}, "stop_every as a whole number ≥ 1 or None, found 0"),
+    ],
+)
+def test_new_settings_are_checked(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NetgrainError, match=message):
+        Settings(**changes)

@@ -49,9 +49,9 @@ class Finished:
 
 
 def names() -> list[str]:
-    """All experiments, by the names of their files."""
+    """All experiments, by the names of their files, with dashes where the file has underscores."""
     found = (m.name for m in pkgutil.iter_modules(__path__))
-    return sorted((n for n in found if not n.startswith("_")), key=_natural)
+    return sorted((n.replace("_", "-") for n in found if not n.startswith("_")), key=_natural)
 
 
 def _natural(name: str) -> tuple[str, int]:
@@ -60,13 +60,14 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def find(name: str) -> Experiment:
+    name = name.replace("_", "-")
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names())}."
         raise NetgrainError(
             f"experiment '{name}' is not known; {hint if hint.endswith('.') else hint + ' See netgrain list.'}"
         )
-    return cast(Experiment, importlib.import_module(f"{__name__}.{name}"))
+    return cast(Experiment, importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
 
 
 def title(name: str) -> str:

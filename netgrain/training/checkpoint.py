@@ -32,6 +32,8 @@ class Checkpoint:
             tensors["random gpu"] = torch.cuda.get_rng_state(run.losses.device)
         tensors.update(flat("model", copied(tensors_of(run.model))))
         tensors.update(flat("optimizer", run.optimizer.state()))
+        if run.regularizer is not None:
+            tensors.update(flat("regularizer", run.regularizer.state_dict()))
         for step, state in run.snapshots.items():
             tensors.update(flat(f"snapshot {step}", state))
         header = {
@@ -58,6 +60,9 @@ class Checkpoint:
         with torch.no_grad():
             for name, tensor in (flat("model", there) | flat("optimizer", run.optimizer.state())).items():
                 tensor.copy_(tensors[name])
+        if run.regularizer is not None:
+            mine = {n.removeprefix("regularizer/"): t for n, t in tensors.items() if n.startswith("regularizer/")}
+            run.regularizer.load_state_dict(mine)
         torch.set_rng_state(tensors["random"].clone())
         if run.losses.is_cuda:
             torch.cuda.set_rng_state(tensors["random gpu"].clone(), run.losses.device)
@@ -90,6 +95,7 @@ def _identity(run: Run) -> dict[str, Any]:
     return {
         "layout": LAYOUT,
         "settings": json.dumps(run.settings.as_dict(), sort_keys=True),
+        "regularizer": repr(run.regularizer),
         "seed": run.seed,
         "member": run.i,
         "device": run.losses.device.type,

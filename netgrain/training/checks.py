@@ -55,7 +55,7 @@ def checked(model: nn.Module, X: Tensor, y: Tensor, loss: str) -> tuple[Tensor, 
     with evaluating(model), torch.no_grad():
         place = next(model.parameters()).device
         outputs = forward(model, X[:1].to(place)).shape[1]
-    if loss == "sse" and y.is_floating_point():
+    if loss in ("sse", "mse") and y.is_floating_point():
         if y.reshape(len(y), -1).shape[1] != outputs or not bool(torch.isfinite(y).all()):
             raise NetgrainError(
                 f"expected finite targets of shape ({len(X)}, {outputs}), one for each output, "
@@ -66,7 +66,7 @@ def checked(model: nn.Module, X: Tensor, y: Tensor, loss: str) -> tuple[Tensor, 
     if outputs < 2:
         raise NetgrainError(
             f"expected a model with at least two outputs for labels, found {outputs}; "
-            "make it with outputs=2, or use loss='sse' with floating-point targets."
+            "make it with outputs=2, or use loss='sse' or 'mse' with floating-point targets."
         )
     return X, y.long()
 

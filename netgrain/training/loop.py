@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from netgrain.ensemble import Make, forward, member, model_dtype
 from netgrain.errors import NetgrainError
+from netgrain.regularizers import Regularizer
 from netgrain.training.checks import check_labels, checked_data, evaluating
 from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
 
@@ -32,6 +33,7 @@ class Run:
     settings: Settings
     seed: int
     i: int
+    regularizer: Regularizer | None = None
     step: int = 0
     met: bool = False
     diverged: bool = False
@@ -40,13 +42,17 @@ class Run:
 
     def __post_init__(self) -> None:
         self.optimizer = Optimizer(self.settings, self.trainable)
-        self.batches = Batches(len(self.data[0]), self.settings.batch, self.seed, self.i)
+        self.batches = Batches(len(self.data[0]), self.settings, self.seed, self.i)
         self.losses = torch.zeros(self.settings.steps, dtype=torch.float64, device=self.data[0].device)
 
     def go(self, save: Callable[[], None] | None, every: int) -> None:
         """Train to the end; `save` is called every so many steps and after the last one."""
         settings, (X, y) = self.settings, self.data
-        loss_of = loss_function(settings.loss)
+        loss_of = loss_function(settings)
+
+        def on_rows(outputs: Tensor, targets: Tensor) -> Tensor:
+            return loss_of(outputs.reshape(len(outputs), -1), targets)
+
         look_often = X.device.type == "cpu" or settings.stop_at_loss is not None
         watch = Watch(settings, self.batches.per_epoch)
         before, started = self.seconds, time.perf_counter()
@@ -60,8 +66,12 @@ class Run:
             else:
                 rows = rows.to(X.device)
                 x, t = X.index_select(0, rows), y.index_select(0, rows)
-            loss = loss_of(forward(self.model, x), t)
-            gradients = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+            gradients: Sequence[Tensor | None]
+            if self.regularizer is None:
+                loss = loss_of(forward(self.model, x), t)
+                gradients = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+            else:
+                loss, gradients = self.regularizer.gradients(on_rows, self.model, x, t, self.trainable)
             self.optimizer.update(gradients, self.step, _clip_factor(gradients, settings.clip))
             self.losses[self.step] = loss.detach()
             self.step += 1
@@ -82,7 +92,11 @@ class Run:
         elif weights_too and not all_finite(self.trainable):
             self.diverged = True
         else:
-            self.met = watch.met(self.losses, self.step)
+            every = self.settings.stop_every
+            if every is None:
+                self.met = watch.met(self.losses, self.step)
+            elif self.settings.stop_at_loss is not None and self.step % every == 0:
+                self.met = full_loss(self.model, *self.data, self.settings) <= self.settings.stop_at_loss
 
     def _snap(self) -> None:
         if self.step in self.settings.snapshots:
@@ -92,19 +106,22 @@ class Run:
 class Batches:
     """Rows of the data for every step; None for the whole data set."""
 
-    def __init__(self, samples: int, batch: int | None, seed: int, i: int) -> None:
-        self.samples, self.seed, self.i = samples, seed, i
-        self.batch = samples if batch is None else min(batch, samples)
+    def __init__(self, samples: int, settings: Settings, seed: int, i: int) -> None:
+        self.samples, self.seed, self.i, self.replacement = samples, seed, i, settings.replacement
+        self.batch = samples if settings.batch is None else min(settings.batch, samples)
         self.per_epoch = samples // self.batch
         self.epoch = -1
         self.order = torch.empty(0, dtype=torch.int64)
 
     def rows(self, step: int) -> Tensor | None:
-        if self.batch == self.samples:
+        if self.batch == self.samples and not self.replacement:
             return None
         epoch, place = divmod(step, self.per_epoch)
         if epoch != self.epoch:
-            self.epoch, self.order = epoch, minibatch_order(self.samples, seed=self.seed, i=self.i, epoch=epoch)
+            self.epoch = epoch
+            self.order = minibatch_order(
+                self.samples, seed=self.seed, i=self.i, epoch=epoch, replacement=self.replacement
+            )
         return self.order[place * self.batch : (place + 1) * self.batch]
 
 
@@ -195,13 +212,29 @@ def shrink(norm: Tensor, clip: float) -> Tensor:
     return torch.clamp(clip / (norm + 1e-6), max=1.0)
 
 
-def loss_function(kind: str) -> Callable[[Tensor, Tensor], Tensor]:
+def loss_function(settings: Settings) -> Callable[[Tensor, Tensor], Tensor]:
     def sse(outputs: Tensor, targets: Tensor) -> Tensor:
         if not targets.is_floating_point():
             targets = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
         return (outputs - targets).square().sum() / 2
 
-    return F.cross_entropy if kind == "cross-entropy" else sse
+    if settings.loss == "sse":
+        return sse
+    if settings.loss == "mse":
+        return lambda outputs, targets: sse(outputs, targets) / len(outputs)
+    if settings.label_smoothing:
+        return partial(F.cross_entropy, label_smoothing=settings.label_smoothing)
+    return F.cross_entropy
+
+
+def full_loss(model: nn.Module, X: Tensor, y: Tensor, settings: Settings, batch: int = 1024) -> float:
+    """The loss over all samples in eval mode (their mean, or their sum for "sse"); the model is left as found."""
+    loss_of, total = loss_function(settings), 0.0
+    with evaluating(model), torch.no_grad():
+        for start in range(0, len(X), batch):
+            x, t = X[start : start + batch], y[start : start + batch]
+            total += float(loss_of(forward(model, x), t)) * (1 if settings.loss == "sse" else len(x) / len(X))
+    return total
 
 
 def all_finite(tensors: list[Tensor]) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor
 from netgrain.ensemble import Make, best_device, member, seeded, stream
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.progress import Bar
+from netgrain.regularizers import Regularizer
 from netgrain.threads import one_thread
 from netgrain.training.checkpoint import Checkpoint, flat, under
 from netgrain.training.checks import checked, member_numbers
@@ -101,6 +102,7 @@ def train_member(
     *,
     seed: int,
     i: int,
+    regularizer: Regularizer | None = None,
     device: torch.device | str = "cpu",
     checkpoint: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
@@ -109,6 +111,7 @@ def train_member(
 
     With a checkpoint path the run is saved there every so many steps, and a run that was killed anywhere goes on from
     the last save to the same bits. A file of another run (settings, seed, member, data, architecture) is refused.
+    A regulariser changes as it is used: make a new one for each member.
     """
     if checkpoint_every < 1:
         raise NetgrainError(f"expected checkpoint_every as a number of steps ≥ 1, found {checkpoint_every}.")
@@ -118,7 +121,7 @@ def train_member(
     data = (X.to(place), y.to(place))
     # the model's own randomness (dropout) is seeded, too, and its state is part of a checkpoint
     with seeded(stream(seed, "training", i)), torch.enable_grad():
-        run = Run(model, trainable, data, settings, seed, i)
+        run = Run(model, trainable, data, settings, seed, i, regularizer)
         file = None if checkpoint is None else Checkpoint(Path(checkpoint), run)
         if file is not None:
             file.restore()

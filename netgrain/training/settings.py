@@ -20,12 +20,15 @@ class Settings:
     """How a member is trained; plain values, checked when made, `Settings(**settings.as_dict())` gives it back.
 
     optimizer: "sgd" (with momentum) or "adam" (its own averages, 0.9 and 0.999; momentum is not used). decay="linear":
-    step t of T has learning rate lr·(1 − t/T). batch=None (or at least all samples): full batch. clip: largest norm
-    of the whole gradient. loss: "cross-entropy" (mean over the batch) or "sse", ½Σ(f − y)² summed over the batch,
-    where integer labels mean one-hot targets. stop_at_loss ends training once the loss is at most that: the loss of
-    the step for full batch, the mean over the last n//batch steps (one epoch) for minibatches; both are losses before
-    the update of their step. snapshots: numbers of updates after which weights are kept (0: as initialised).
-    log_every: steps between looks at the weights (are they finite?) and, off the CPU, at the loss.
+    step t of T has learning rate lr·(1 − t/T). batch=None (or at least all samples): full batch; replacement: every
+    batch is drawn anew from all samples instead of going through them. clip: largest norm of the whole gradient.
+    loss: "cross-entropy" (mean over the batch, with label_smoothing), "sse", ½Σ(f − y)² summed over the batch, "mse",
+    its mean over the batch; for both integer labels mean one-hot targets. stop_at_loss ends training once the loss is
+    at most that: the loss of the step for full batch, the mean over the last n//batch steps (one epoch) for
+    minibatches, both before the update of their step; with stop_every the loss over all samples, looked at every so
+    many steps, so that trainings at different speeds end at the same loss. snapshots: numbers of updates after which
+    weights are kept (0: as initialised). log_every: steps between looks at the weights (are they finite?) and, off the
+    CPU, at the loss.
 
     >>> Settings(steps=20, batch=None).learning_rate(5)
     0.1
@@ -42,7 +45,10 @@ class Settings:
     decay: str | None = None
     clip: float | None = None
     loss: str = "cross-entropy"
+    label_smoothing: float = 0.0
+    replacement: bool = False
     stop_at_loss: float | None = None
+    stop_every: int | None = None
     snapshots: tuple[int, ...] = ()
     log_every: int = 10
 
@@ -56,7 +62,13 @@ class Settings:
         _expect(self.batch is None or (_whole(self.batch) and self.batch >= 1), "batch", full, self.batch)
         _expect(self.decay in ("linear", None), "decay", "'linear' or None", self.decay)
         _expect(self.clip is None or (_real(self.clip) and self.clip > 0), "clip", "a positive norm or None", self.clip)
-        _expect(self.loss in ("cross-entropy", "sse"), "loss", "'cross-entropy' or 'sse'", self.loss)
+        _expect(self.loss in ("cross-entropy", "sse", "mse"), "loss", "'cross-entropy', 'sse' or 'mse'", self.loss)
+        smooth = _real(self.label_smoothing) and 0 <= self.label_smoothing < 1
+        _expect(smooth, "label_smoothing", "a number in [0, 1)", self.label_smoothing)
+        _expect(self.loss == "cross-entropy" or not self.label_smoothing, "label_smoothing", "0", self.label_smoothing)
+        _expect(isinstance(self.replacement, bool), "replacement", "True or False", self.replacement)
+        often = self.stop_every
+        _expect(often is None or (_whole(often) and often >= 1), "stop_every", "a whole number ≥ 1 or None", often)
         stop = self.stop_at_loss
         _expect(stop is None or _real(stop), "stop_at_loss", "a number or None", stop)
         _expect(_whole(self.log_every) and self.log_every >= 1, "log_every", "a whole number ≥ 1", self.log_every)
@@ -130,12 +142,15 @@ class Trained:
         return f"Trained({', '.join([*facts, f'{self.seconds:.1f} s', self.how])})"
 
 
-def minibatch_order(samples: int, *, seed: int, i: int, epoch: int) -> Tensor:
+def minibatch_order(samples: int, *, seed: int, i: int, epoch: int, replacement: bool = False) -> Tensor:
     """The order in which member i sees the samples in one epoch, (samples,): a function of these numbers alone.
 
-    An epoch is samples // batch steps; the short rest is dropped, and another rest in the next epoch.
+    An epoch is samples // batch steps; the short rest is dropped, and another rest in the next epoch. With replacement
+    every place is drawn from all samples.
     """
     generator = torch.Generator().manual_seed(stream(seed, "minibatches", i, epoch))
+    if replacement:
+        return torch.randint(samples, (samples,), generator=generator)
     return torch.randperm(samples, generator=generator)
 
 

@@ -20,6 +20,8 @@ def why_not_vmapped(
     make: Make, seed: int, i: int, X: Tensor, y: Tensor, settings: Settings, device: torch.device
 ) -> str | None:
     """None, or why members of this family cannot take their steps together."""
+    if settings.stop_every is not None:
+        return "the loss over all samples is looked at (stop_every) for each member by itself"
     model, _ = fresh(make, seed, i, device)
     for name, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
@@ -36,7 +38,7 @@ class _Together:
     """Members stacked along a first axis: a step for all of them at once."""
 
     def __init__(self, models: list[nn.Module], settings: Settings) -> None:
-        self.skeleton, self.loss_of = models[0], loss_function(settings.loss)
+        self.skeleton, self.loss_of = models[0], loss_function(settings)
         stacked, self.buffers = stack_module_state(models)
         names = [name for name, p in models[0].named_parameters() if p.requires_grad]
         self.moving = {name: stacked[name].detach() for name in names}
@@ -69,7 +71,7 @@ def train_together(
     del models
     X, y = X.to(device), y.to(device)
     optimizer = Optimizer(settings, list(all_of.moving.values()))
-    batches = [Batches(len(X), settings.batch, seed, i) for i in numbers]
+    batches = [Batches(len(X), settings, seed, i) for i in numbers]
     watches = [Watch(settings, batches[0].per_epoch) for _ in numbers]
     losses = torch.zeros(len(numbers), settings.steps, dtype=torch.float64, device=device)
     snapshots: list[dict[int, State]] = [{} for _ in numbers]

@@ -1,0 +1,136 @@
+"""What may be measured: inputs, modes, outputs and options, each refused with one sentence."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.utils.parametrizations import _SpectralNorm
+
+from netgrain.ensemble import check_weights
+from netgrain.errors import NetgrainError
+
+
+def checked_points(points: Any) -> Tensor:
+    """Inputs (points, …): floating-point, finite, at least one."""
+    X: Tensor = torch.as_tensor(points).detach()
+    if X.dim() < 2 or X.numel() == 0:
+        raise NetgrainError(
+            f"expected inputs of shape (points, …), at least one point, found shape {tuple(X.shape)}; "
+            "one point alone is X[None]."
+        )
+    if not X.is_floating_point():
+        raise NetgrainError(
+            f"expected floating-point inputs, which can be differentiated, found {X.dtype}; "
+            "convert images, as in X.float() / 255, and pass embeddings instead of token numbers."
+        )
+    bad = ~torch.isfinite(X.flatten(1)).all(1)
+    if bool(bad.any()):
+        raise NetgrainError(
+            f"expected finite inputs, found NaN or Inf in {int(bad.sum())} of {len(X)} points, "
+            f"first at index {int(bad.nonzero()[0])}; remove them."
+        )
+    return X
+
+
+def check_mode(model: Any) -> None:
+    """Refuse what is not a module, weights that are not finite, and modes in which outputs are not functions of x."""
+    if not isinstance(model, nn.Module):
+        raise NetgrainError(f"expected a torch.nn.Module, found {type(model).__name__}; wrap it in a module.")
+    if next(model.parameters(), None) is not None:
+        check_weights(model)
+    for name, module in model.named_modules():
+        if module.training and (reason := _unsteady(module)):
+            where = f"'{name}'" if name else "the model"
+            raise NetgrainError(
+                f"{where} ({type(module).__name__}) is in train mode, where {reason}; expected a fixed function of "
+                "each input: call model.eval() first."
+            )
+
+
+def _unsteady(module: nn.Module) -> str:
+    """Why a module in train mode is not a function of one input (empty: it is)."""
+    if isinstance(module, _BatchNorm):
+        return "samples of a batch see each other"
+    chance = isinstance(module, _DropoutNd) and module.p > 0
+    chance = chance or isinstance(module, nn.RReLU)
+    chance = chance or (isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0)
+    if chance:
+        return "outputs are random"
+    return "each pass changes its buffers" if isinstance(module, _SpectralNorm) else ""
+
+
+def unwrapped(y: Any) -> Any:
+    """The logits of a model that returns more than a tensor: an attribute `logits`, or a key (as in Hugging Face)."""
+    if isinstance(y, Tensor):
+        return y
+    inside = getattr(y, "logits", None)
+    if inside is None and isinstance(y, Mapping):
+        inside = y.get("logits")
+    return inside if isinstance(inside, Tensor) else y
+
+
+def checked_labels(labels: Any, points: int, outputs: int | None = None) -> Tensor:
+    """Whole-number labels (points,), inside the outputs where these are given."""
+    y: Tensor = torch.as_tensor(labels).detach().cpu()
+    if y.shape != (points,):
+        raise NetgrainError(
+            f"expected one label per point, {points} of them, found shape {tuple(y.shape)}; pass the labels of X."
+        )
+    if y.is_floating_point() or y.is_complex():
+        raise NetgrainError(f"expected whole-number labels, found {y.dtype}; convert with y.long().")
+    y = y.long()
+    if outputs is not None and (int(y.min()) < 0 or int(y.max()) >= outputs):
+        raise NetgrainError(
+            f"labels run from {int(y.min())} to {int(y.max())}, but the model has {outputs} outputs; "
+            f"expected labels 0 to {outputs - 1}."
+        )
+    return y
+
+
+def check_finite(values: Tensor) -> None:
+    """Refuse gradients that are not numbers; values (points,) are their squared norms."""
+    bad = ~torch.isfinite(values)
+    if bool(bad.any()):
+        raise NetgrainError(
+            f"the gradients are NaN or Inf at {int(bad.sum())} of {len(values)} points, first at index "
+            f"{int(bad.nonzero()[0])}; expected finite ones: look for a division by zero, √0 or weights that diverged."
+        )
+
+
+def known(word: Any, names: Collection[str], what: str) -> str:
+    """The word if it is one of the names, else a sentence with the nearest."""
+    if isinstance(word, str) and word in names:
+        return word
+    near = difflib.get_close_matches(str(word), names, 1, 0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names)}."
+    raise NetgrainError(f"{what} {word!r} is not known; {hint}")
+
+
+def check_effort(rel_error: float, probes: int | None, batch: int) -> None:
+    if not rel_error > 0:
+        raise NetgrainError(
+            f"expected a relative error above zero, found rel_error={rel_error:g}; 0.02 is two percent."
+        )
+    if probes is not None and (isinstance(probes, bool) or not isinstance(probes, int) or probes < 1):
+        raise NetgrainError(f"expected at least one probe per point, found probes={probes!r}.")
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise NetgrainError(f"expected at least one point at a time, found batch={batch!r}.")
+
+
+def described(X: Tensor) -> str:
+    """The input space in words: complexity is per unit of input, so it changes when inputs are scaled.
+
+    >>> described(torch.tensor([[0.0, 2.0], [0.0, 2.0]]))
+    '2 points 2 as given, mean 1.00, sd 1.00'
+    """
+    sd, mean = map(float, torch.std_mean(X.float(), correction=0))
+    points = "1 point" if len(X) == 1 else f"{len(X)} points"
+    digits = ".2f" if 0.1 <= sd < 1000 or sd == 0 else ".2g"
+    shape = "×".join(map(str, X.shape[1:]))
+    return f"{points} {shape} as given, mean {mean:{digits}}, sd {sd:{digits}}".replace("-0.00", "0.00")

@@ -1,0 +1,306 @@
+"""Geometric complexity GC = mean over points of ‖J(x)‖², J = ∂f/∂x: exact, or from random probes with error bars.
+
+With A = J Jᵀ (k × k) at one point, a Rademacher probe v ∈ {±1}ᵏ gives an unbiased sample ‖Jᵀv‖² = vᵀAv of tr A with
+variance V = 2 Σ_{a≠b} A_ab², in one backward pass for all points at once (points do not mix). Probes of different
+points are independent, so the mean of m probes on n points has variance Σᵢ Vᵢ / (n² m) *on these points*. The spread
+of ‖Jᵀv‖² between points cannot stand for it: it also holds the spread of tr A. So Vᵢ is estimated from the differences
+of probes at one point: from all m ≥ 2 of them, or, for m = 1, from a second probe at a random sixteenth of the points
+(at least 32), which enters the error bar only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.complexity.checks import check_effort, check_finite, described, known
+from netgrain.complexity.maps import Map, Of, map_of
+from netgrain.complexity.products import Directions, forward_norms, reverse_norms
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.progress import Bar
+from netgrain.threads import one_thread
+
+ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")
+FEW_OUTPUTS = 16  # up to here "auto" takes one backward pass per output
+FEW_INPUTS = 64  # up to here, and below the number of outputs, one forward-mode pass per input
+PILOTS = 32  # points with a second probe where one per point was asked for
+BATCH = 256
+
+
+class Complexity(Estimate):
+    """A geometric complexity: a float that knows its error, how it was made and in which input space.
+
+    `stderr` is the error as an estimate of the exact value *on these points* (0 where it was computed exactly);
+    `population_stderr` that as an estimate of the expectation over the distribution which the points came from.
+
+    >>> Complexity(12.5, estimator="exact", of="logits", inputs="3 points 2 as given, mean 0.00, sd 1.00")
+    12.5 (exact; logits; 3 points 2 as given, mean 0.00, sd 1.00)
+    """
+
+    estimator: str
+    of: str
+    probes: int
+    population_stderr: float
+    inputs: str
+
+    def __new__(
+        cls,
+        value: float,
+        stderr: float = 0.0,
+        n: int = 0,
+        plug_in: float | None = None,
+        *,
+        estimator: str = "exact",
+        of: str = "logits",
+        probes: int = 0,
+        population_stderr: float = math.nan,
+        inputs: str = "",
+    ) -> Complexity:
+        self = cast(Complexity, super().__new__(cls, value, stderr, n, plug_in))
+        self.estimator, self.of, self.probes = estimator, of, int(probes)
+        self.population_stderr, self.inputs = float(population_stderr), inputs
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), (self.value, self.stderr, self.n, self.plug_in), self._labels())
+
+    def _labels(self) -> dict[str, Any]:
+        names = ("estimator", "of", "probes", "population_stderr", "inputs")
+        return {name: getattr(self, name) for name in names}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite becomes None."""
+        labels = self._labels()
+        if not math.isfinite(self.population_stderr):
+            labels["population_stderr"] = None
+        return {**super().as_dict(), **labels}
+
+    def __repr__(self) -> str:
+        if self.estimator in ("exact", "forward"):
+            return f"{self.value:.6g} (exact; {self.of}; {self.inputs})"
+        number = f"{self.value:.6g}" if self.stderr == 0 else super().__repr__().partition(" (n =")[0]
+        count = "1 probe" if self.probes == 1 else f"{self.probes} probes"
+        return f"{number} ({self.estimator}, {count}; {self.of}; {self.inputs})"
+
+    __str__ = __repr__
+
+
+def _rebuilt(kind: type[Complexity], numbers: tuple[Any, ...], labels: dict[str, Any]) -> Complexity:
+    return kind(*numbers, **labels)
+
+
+@one_thread()
+def geometric_complexity(
+    model: nn.Module,
+    X: Tensor,
+    *,
+    estimator: str = "auto",
+    rel_error: float = 0.02,
+    probes: int | None = None,
+    of: Of = "logits",
+    layer: str | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Complexity:
+    """The mean squared Jacobian norm of a model over inputs: GC = (1/n) Σᵢ ‖J(xᵢ)‖², J = ∂f/∂x (k × d).
+
+    X: (n, *input_shape), in the space in which steepness is to be measured; outputs are reshaped to (n, k). This is
+    the trace of the average geometry over the data (arXiv 2209.13083), and twice the Dirichlet energy.
+
+    estimator:
+      "exact"    one backward pass per output;
+      "forward"  one forward-mode pass per input coordinate, exact too;
+      "vjp"      ‖Jᵀv‖², v ∈ {±1}ᵏ random: `probes` backward passes;
+      "jvp"      ‖Ju‖², u ∈ {±1}ᵈ random: `probes` forward-mode passes;
+      "outputs"  the gradients of `probes` of the k outputs, drawn for each point without replacement, times k/probes;
+      "auto"     exact up to 16 outputs; forward if d ≤ 64 and d < k; else vjp.
+    probes: random vectors, or outputs, per point. Where it is None as many are used as the relative standard error
+    `rel_error` needs, at least two; "auto" turns to exact where that is as many as there are outputs.
+
+    of: what is differentiated: "logits" (the outputs), "softmax" (J_p), "log-softmax", "centred" ((I − 11ᵀ/k)J, blind
+    to a common shift of the logits), "fisher" (tr Jᵀ(diag p − ppᵀ)J), or a function of the outputs (n, k).
+    layer: the name of a submodule; the map from the input to its output is measured instead.
+
+    The model must be in eval mode; its mode, gradients, buffers and the random generators are left as found. `batch`
+    points are differentiated together; the probes of a point depend on (seed, its index) alone.
+
+    A linear map has the squared norm of its matrix, on any data:
+
+    >>> net = nn.Linear(2, 2)
+    >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 2.0], [0.0, 2.0]]))
+    >>> geometric_complexity(net, torch.zeros(3, 2)).value
+    9.0
+    >>> geometric_complexity(net, torch.zeros(3, 2), of="centred").value  # (1² + 0²) / 2: half the squared difference
+    0.5
+    """
+    name = of if isinstance(of, str) else getattr(of, "__name__", "custom")
+    name = name if layer is None else f"layer '{layer}'" if name == "logits" else f"{name} of layer '{layer}'"
+    with map_of(model, X, of, layer) as f:
+        found = squared_norms(
+            f, estimator=estimator, rel_error=rel_error, probes=probes, batch=batch, seed=seed, progress=progress
+        )
+        return found.mean(name, described(f.X))
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredNorms:
+    """‖J(xᵢ)‖² of every point, and the variance of each where it was estimated from probes."""
+
+    values: Tensor  # (n,) float64
+    variances: Tensor  # (n,) float64 of the values; NaN where nothing is known of it; zeros: exact
+    freedom: int  # degrees of freedom behind each known variance
+    estimator: str
+    probes: int
+
+    @property
+    def exact(self) -> bool:
+        return self.estimator in ("exact", "forward")
+
+    def error(self, index: Tensor | None = None) -> tuple[float, int]:
+        """Standard error of the mean over points, as an estimate of its exact value, and n for Student's t."""
+        values = self.values if index is None else self.values[index]
+        if self.exact:
+            return 0.0, 0
+        some = self.variances if index is None else self.variances[index]
+        some = some[~some.isnan()]
+        if not len(some):  # no second probe among the chosen points: those of all points stand for them
+            some = self.variances[~self.variances.isnan()]
+        total = float(some.sum())
+        stderr = math.sqrt(float(some.mean()) / len(values))
+        # Welch–Satterthwaite: points differ in variance; (freedom + 2)/freedom is the second moment of χ²/freedom
+        squares = float(some.square().sum()) / (self.freedom + 2)
+        most = len(some) * self.freedom
+        return stderr, 1 + (min(max(1, round(total**2 / squares)), most) if squares > 0 else most)
+
+    def mean(self, of: str, inputs: str, index: Tensor | None = None) -> Complexity:
+        """The mean over the points, or over some of them."""
+        values = self.values if index is None else self.values[index]
+        stderr, n = self.error(index)
+        spread = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        return Complexity(
+            float(values.mean()),
+            stderr,
+            n,
+            estimator=self.estimator,
+            of=of,
+            probes=self.probes,
+            population_stderr=spread,
+            inputs=inputs,
+        )
+
+
+def squared_norms(
+    f: Map,
+    *,
+    estimator: str = "auto",
+    rel_error: float = 0.02,
+    probes: int | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> SquaredNorms:
+    """‖J(xᵢ)‖² of every point of a map, by the estimator asked for; see `geometric_complexity`."""
+    known(estimator, ESTIMATORS, "estimator")
+    check_effort(rel_error, probes, batch)
+    run = _Run(f, batch, seed, progress)
+    if estimator == "exact" or (estimator == "auto" and f.k <= FEW_OUTPUTS):
+        return run.exact()
+    if estimator == "forward":
+        return run.forward()
+    if estimator == "auto" and f.d < f.k and f.d <= FEW_INPUTS:
+        try:
+            return run.forward()
+        except NetgrainError:  # an operation without a forward-mode rule
+            return run.exact()
+    kind = "vjp" if estimator == "auto" else estimator
+    most = f.d if kind == "jvp" else f.k
+    if kind == "outputs" and probes is not None and probes > f.k:
+        raise NetgrainError(f"expected at most {f.k} outputs to draw, the model has no more, found probes={probes}.")
+    if probes is not None:
+        return run.probed(kind, probes)
+    found = run.probed(kind, min(2, most))
+    while True:
+        value, stderr = float(found.values.mean()), found.error()[0]
+        if stderr <= rel_error * value or found.probes >= most:
+            return found
+        needed = math.ceil(1.05 * found.probes * (stderr / (rel_error * value)) ** 2)
+        if estimator == "auto" and needed >= f.k:
+            return run.exact()
+        found = run.probed(kind, min(max(needed, found.probes + 1), most))
+
+
+# --- passes over the points -------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Passes over the points of one map; probes that were made are kept."""
+
+    def __init__(self, f: Map, batch: int, seed: int, progress: bool | None) -> None:
+        self.f, self.batch, self.seed, self.progress = f, batch, seed, progress
+        self.samples = torch.empty(f.n, 0, dtype=torch.float64)  # one column per probe
+
+    def exact(self) -> SquaredNorms:
+        return self._whole("exact", self.f.k)
+
+    def forward(self) -> SquaredNorms:
+        return self._whole("forward", self.f.d)
+
+    def _whole(self, kind: str, size: int) -> SquaredNorms:
+        """The sum over all basis vectors."""
+        values = self._over(torch.arange(self.f.n), range(size), Directions("basis", size, 0).at, kind)[:, 0]
+        check_finite(values)
+        return SquaredNorms(values, torch.zeros_like(values), 0, kind, 0)
+
+    def probed(self, kind: str, m: int) -> SquaredNorms:
+        """The mean of m probes at every point; those made before are used again."""
+        f = self.f
+        vectors = Directions(kind, f.d if kind == "jvp" else f.k, self.seed).at
+        made = self.samples.shape[1]
+        new = self._over(torch.arange(f.n), range(made, m), vectors, kind)
+        self.samples = torch.cat([self.samples, new], 1)
+        values = self.samples.mean(1)
+        check_finite(values)
+        if kind == "outputs" and m == f.k:
+            return SquaredNorms(values, torch.zeros_like(values), 0, "exact", m)
+        if m > 1:
+            variances = self.samples.var(1) / m
+        else:
+            count = min(f.n, max(PILOTS, f.n // 16))
+            generator = torch.Generator().manual_seed(stream(self.seed, "pilot"))
+            pilots = torch.randperm(f.n, generator=generator)[:count].sort().values
+            # one output has nothing to be drawn from but itself
+            second = self._over(pilots, range(1, 2), vectors, kind)[:, 0]
+            variances = torch.full_like(values, math.nan)
+            variances[pilots] = (values[pilots] - second).square() / 2
+        if kind == "outputs":
+            variances = variances * (1 - m / f.k)  # drawn without replacement
+        return SquaredNorms(values, variances, max(m - 1, 1), kind, m)
+
+    def _over(
+        self, index: Tensor, js: range, vectors: Callable[[Tensor], Callable[[int], Tensor]], kind: str
+    ) -> Tensor:
+        """‖Jᵀv_j‖², or ‖Ju_j‖² in forward mode, for each point of index and each j: (points, len(js)) in float64.
+
+        For whole sums over many outputs (kind exact or forward) the sum alone is kept, as one column.
+        """
+        sums = kind in ("exact", "forward")
+        scale = self.f.k if kind == "outputs" else 1  # one of k outputs stands for all
+        found = []
+        norms = forward_norms if kind in ("forward", "jvp") else reverse_norms
+        with Bar("geometric complexity", len(index) * len(js), self.progress) as bar:
+            for part in index.split(self.batch):
+                columns = norms(self.f, part, js, vectors(part))
+                total = torch.zeros(len(part), 1 if sums else len(js), dtype=torch.float64, device=self.f.device)
+                for position, column in enumerate(columns):
+                    total[:, 0 if sums else position] += column
+                    bar.advance(len(part))
+                found.append(scale * total.cpu())
+        return torch.cat(found)

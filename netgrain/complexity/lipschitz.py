@@ -1,0 +1,232 @@
+"""How steep a network can get: the Lipschitz constant from below, at data, and from above, by layers.
+
+    max_i ‖J(xᵢ)‖ ≤ Lip(f) ≤ product bound,     √(GC / min(d, k)) ≤ max_i ‖J(xᵢ)‖,     mean ‖J‖² ≤ GC ≤ min(d, k) Lip²
+
+with the operator norm (largest singular value) of J = ∂f/∂x at every point: exactly from the k × k matrix JJᵀ where
+there are few outputs, else by power iteration on JᵀJ (one product with J and one with Jᵀ per step, all points at once),
+whose every step is a lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.closed_form.trace import Unsupported
+from netgrain.complexity.checks import described, known
+from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
+from netgrain.complexity.maps import Map, map_of
+from netgrain.complexity.product_bound import product_bound
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.flow import twice_differentiable
+from netgrain.progress import Bar
+from netgrain.threads import one_thread
+
+METHODS = ("auto", "exact", "power")
+FEW_OUTPUTS = 16  # up to here one backward pass per output costs less than power iteration
+DENSE = 1024  # inputs up to which G is formed for its effective rank
+PROBES = 16  # random vectors for the effective rank beyond
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LipschitzProfile:
+    """Operator norms of the Jacobian at data, and what bounds the Lipschitz constant; see `lipschitz_profile`."""
+
+    norms: Tensor  # (n,) float64, ‖J(xᵢ)‖, or a lower bound of it
+    gc: Complexity  # mean ‖J(xᵢ)‖_F²
+    effective_rank: Estimate  # (tr G)² / ‖G‖² of G = mean JᵀJ
+    upper_product: float | None  # ≥ Lip(f); None where a layer has no rule
+    reason: str  # why there is none
+    method: str  # "exact" or "power"
+    steps: int  # of power iteration, the most that a point took
+    unconverged: int  # points whose norm still grew by more than tol at the last step
+
+    @property
+    def lower_max(self) -> float:
+        """max_i ‖J(xᵢ)‖ ≤ Lip(f)."""
+        return float(self.norms.max())
+
+    @property
+    def mean_op(self) -> Estimate:
+        """Mean of ‖J(xᵢ)‖ over points; the standard error is that over points."""
+        n = len(self.norms)
+        return Estimate(float(self.norms.mean()), float(self.norms.std()) / math.sqrt(n) if n > 1 else math.nan, n)
+
+    @property
+    def frob(self) -> Estimate:
+        """√GC, the root mean square of ‖J(xᵢ)‖_F."""
+        root = math.sqrt(self.gc.value)
+        return Estimate(root, self.gc.stderr / (2 * root) if root else 0.0, self.gc.n)
+
+    @property
+    def stable_rank(self) -> float:
+        """Σ‖J‖_F² / Σ‖J‖²: between 1 and the rank, how many directions a single Jacobian has on average."""
+        total = float(self.norms.square().mean())
+        return self.gc.value / total if total else math.nan
+
+    def __repr__(self) -> str:
+        upper = f"{self.upper_product:.4g}" if self.upper_product is not None else f"unknown ({self.reason})"
+        how = "exact" if self.method == "exact" else f"power iteration, at most {self.steps} steps"
+        if self.unconverged:
+            how += f", {self.unconverged} of {len(self.norms)} points not converged"
+        return (
+            f"LipschitzProfile({self.lower_max:.4g} ≤ Lip ≤ {upper}; at {len(self.norms)} points mean ‖J‖ "
+            f"{self.mean_op.value:.4g} ({how}), √GC {self.frob.value:.4g}, "
+            f"effective rank {self.effective_rank.value:.3g})"
+        )
+
+
+@one_thread()
+def lipschitz_profile(
+    model: nn.Module,
+    X: Tensor,
+    *,
+    method: str = "auto",
+    steps: int = 100,
+    tol: float = 1e-4,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> LipschitzProfile:
+    """Operator norms ‖J(xᵢ)‖ at the points X, their relation to √GC, and an upper bound of the Lipschitz constant.
+
+    method: "exact" (k backward passes), "power" (at most `steps` steps of power iteration, until a step adds less than
+    the relative amount `tol`; a point's norm does not depend on the others), "auto": exact up to 16 outputs. The upper
+    bound multiplies the constants of the layers and adds those of branches; see `product_bound`. It holds for all
+    inputs, the lower bound is what the points show: the two are usually orders of magnitude apart. Modules must be in
+    eval mode and are left as found. Gamba et al., 2301.12309.
+
+    A diagonal map has its largest entry as norm, above and below:
+
+    >>> net = nn.Linear(2, 2)
+    >>> _ = net.weight.data.copy_(torch.diag(torch.tensor([2.0, 1.0])))
+    >>> profile = lipschitz_profile(net, torch.zeros(3, 2))
+    >>> profile.lower_max, profile.upper_product, round(profile.frob**2, 6), round(profile.effective_rank, 6)
+    (2.0, 2.0, 5.0, 1.470588)
+    """
+    known(method, METHODS, "method")
+    if steps < 1 or not 0 < tol < 1:
+        raise NetgrainError(f"expected at least one step and 0 < tol < 1, found steps={steps}, tol={tol}.")
+    with map_of(model, X) as f:
+        gc = squared_norms(f, batch=batch, seed=seed, progress=progress).mean("logits", described(f.X))
+        exact = method == "exact" or (method == "auto" and f.k <= FEW_OUTPUTS)
+        norms, taken, growing, square = _over_points(f, exact, steps, tol, batch, seed, progress)
+        upper, reason = None, ""
+        try:
+            upper = product_bound(model, f.points(torch.zeros(1, dtype=torch.long)))
+        except Unsupported as e:
+            reason = str(e)
+    rank = math.nan if not square else gc.value**2 / square
+    error = 0.0
+    if square.stderr or gc.stderr:  # of a ratio, the two parts being independent
+        error = rank * math.hypot(2 * gc.stderr / gc.value, square.stderr / square.value) if square else math.nan
+    return LipschitzProfile(
+        norms,
+        gc,
+        Estimate(rank, error, square.n),
+        upper,
+        reason,
+        "exact" if exact else "power",
+        0 if exact else int(taken.max()),
+        int(growing.sum()),
+    )
+
+
+def _over_points(
+    f: Map, exact: bool, steps: int, tol: float, batch: int, seed: int, progress: bool | None
+) -> tuple[Tensor, Tensor, Tensor, Estimate]:
+    """‖J‖, steps taken and whether it still grows, of every point; and ‖G‖² with its error."""
+    generator = torch.Generator().manual_seed(stream(seed, "power iteration"))
+    starts = torch.randn(f.n, f.d, generator=generator) if not exact else torch.empty(f.n, 0)
+    dense = exact and f.d <= DENSE
+    probes = torch.randint(0, 2, (PROBES, f.d), generator=generator).double() * 2 - 1
+    probes = probes.to(f.device, f.dtype)
+    images = torch.zeros(f.d if dense else PROBES, f.d, dtype=torch.float64)  # G, or G v for every probe
+    found = []
+    with Bar("operator norms", f.n, progress) as bar:
+        for part in torch.arange(f.n).split(batch):
+            J = _Jacobians(f, f.points(part), dense=exact)
+            if exact:
+                norms = J.rows.double()
+                gram = norms @ norms.mT if f.k <= f.d else norms.mT @ norms
+                top = torch.linalg.eigvalsh(gram)[:, -1].clamp_min(0).sqrt().cpu()
+                found.append((top, torch.zeros(len(part)), torch.zeros(len(part), dtype=torch.bool)))
+            else:
+                found.append(_power_iteration(J, starts[part].to(f.device, f.dtype), steps, tol))
+            if dense:
+                rows = J.rows.double().flatten(0, 1).cpu()
+                images += rows.T @ rows / f.n
+            else:
+                for i, v in enumerate(probes):
+                    images[i] += J.pull(J.push(v.expand(len(part), -1))).double().sum(0).cpu() / f.n
+            bar.advance(len(part))
+    norms, taken, growing = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    each = images.square().sum(1)
+    if dense:
+        return norms, taken, growing, Estimate(float(each.sum()))
+    return norms, taken, growing, Estimate(float(each.mean()), float(each.std()) / math.sqrt(PROBES), PROBES)
+
+
+class _Jacobians:
+    """J at some points, as matrices or as products: J v is the derivative of the linear map u ↦ Jᵀu."""
+
+    def __init__(self, f: Map, x: Tensor, *, dense: bool) -> None:
+        self.d = f.d
+        with torch.enable_grad(), twice_differentiable():
+            self.x = x.requires_grad_(True)
+            self.y = f.call(self.x)
+            self.u = torch.zeros_like(self.y, requires_grad=True)
+            self.back = None if dense else self._vjp(self.u, keep=True)
+        self.rows = torch.empty(0)
+        if dense:
+            basis = torch.eye(f.k, dtype=x.dtype, device=x.device)
+            self.rows = torch.stack([self._vjp(e.expand(len(x), -1)) for e in basis], 1)
+
+    def _vjp(self, u: Tensor, *, keep: bool = False) -> Tensor:
+        """Jᵀu; with keep=True as a function of u."""
+        if not self.y.requires_grad:
+            return self.x.new_zeros(len(self.x), self.d)
+        # a scalar, because torch imports its symbolic algebra (seconds) where it is handed vectors
+        total = (self.y * u).sum()
+        (g,) = torch.autograd.grad(total, self.x, create_graph=keep, retain_graph=True, allow_unused=True)
+        return self.x.new_zeros(len(self.x), self.d) if g is None else g.flatten(1)
+
+    def push(self, v: Tensor) -> Tensor:
+        """J v, (points, d) → (points, k)."""
+        if self.back is None:
+            return torch.einsum("nkd,nd->nk", self.rows, v)
+        if not self.back.requires_grad:
+            return torch.zeros_like(self.y)
+        with torch.enable_grad():
+            total = (self.back * v).sum()
+        (g,) = torch.autograd.grad(total, self.u, retain_graph=True, allow_unused=True)
+        return torch.zeros_like(self.y) if g is None else g
+
+    def pull(self, u: Tensor) -> Tensor:
+        """Jᵀ u, (points, k) → (points, d)."""
+        return self._vjp(u) if self.back is not None else torch.einsum("nkd,nk->nd", self.rows, u)
+
+
+def _power_iteration(J: _Jacobians, v: Tensor, steps: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+    """‖Jv‖ for the v that JᵀJ turns to; a point that has converged is left where it is."""
+    best = torch.zeros(len(v), dtype=torch.float64)
+    taken, growing = torch.zeros(len(v)), torch.ones(len(v), dtype=torch.bool)
+    v = v / v.norm(dim=1, keepdim=True)
+    for _ in range(steps):
+        image = J.push(v)
+        norm = image.double().norm(dim=1).cpu()
+        gain = norm - best
+        best = torch.where(growing, torch.maximum(best, norm), best)
+        taken += growing
+        growing &= gain > tol * norm
+        if not bool(growing.any()):
+            break
+        turned = J.pull(image)
+        length = turned.norm(dim=1, keepdim=True)
+        v = torch.where(length > 0, turned / length.clamp_min(torch.finfo(v.dtype).tiny), v)
+    return best, taken, growing

@@ -1,0 +1,145 @@
+"""How far a function travels: total variation along segments between data points, and arc length in one dimension.
+
+For f on [a, b] with GC = mean of f'² over the interval (Jensen, and √(1 + s²) ≤ 1 + |s|):
+
+    TV = ∫|f'| ≤ arc = ∫√(1 + f'²) ≤ TV + (b − a),     TV ≤ (b − a)√GC,     arc ≤ (b − a)√(1 + GC)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.complexity.checks import check_mode
+from netgrain.complexity.maps import map_of
+from netgrain.ensemble import forward, frozen, model_dtype, stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.progress import Bar
+from netgrain.threads import one_thread
+
+INPUTS_AT_ONCE = 4096  # points on paths per forward pass
+
+
+@one_thread()
+def path_total_variation(
+    model: nn.Module, X: Tensor, *, paths: int = 200, points: int = 50, seed: int = 0, progress: bool | None = None
+) -> Estimate:
+    """Mean total variation of f along the segments between two different samples of X.
+
+        TV = E_{i≠j} Σ_t ‖f(x_{t+1}) − f(x_t)‖,   x_0 = x_i, …, x_{points−1} = x_j evenly spaced
+
+    Euclidean norm over outputs. The sum over steps is a lower bound of the variation along the whole segment, exact
+    where f is affine between steps; the standard error is that over pairs. paths: how many random pairs; where X has no
+    more pairs than that, all of them are taken and the mean is exact. Works in every dimension (Teney et al., Do we
+    always need the simplicity bias?, CVPR 2025). The model must be in eval mode and is left as found.
+
+    The affine map x ↦ 2x₁ from x = (0, 0) to (3, 4), the only pair:
+
+    >>> net = nn.Linear(2, 1)
+    >>> _ = net.weight.data.copy_(torch.tensor([[2.0, 0.0]]))
+    >>> path_total_variation(net, torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    6 (exact)
+    """
+    if paths < 2 or points < 2:
+        raise NetgrainError(f"expected at least two paths of two points, found paths={paths}, points={points}.")
+    with map_of(model, X) as f:
+        if f.n < 2:
+            raise NetgrainError("expected at least two samples, the ends of a path, found one.")
+        everything = f.n * (f.n - 1) // 2 <= paths
+        if everything:
+            first, second = torch.triu_indices(f.n, f.n, offset=1)
+        else:
+            generator = torch.Generator().manual_seed(stream(seed, "paths"))
+            first = torch.randint(f.n, (paths,), generator=generator)
+            # a shift by 1 … n − 1 never meets the point itself
+            second = (first + 1 + torch.randint(f.n - 1, (paths,), generator=generator)) % f.n
+        found = []
+        t = torch.linspace(0, 1, points, dtype=f.dtype, device=f.device).reshape(1, -1, *[1] * (f.X.dim() - 1))
+        with torch.no_grad(), Bar("paths", len(first), progress) as bar:
+            for piece in torch.arange(len(first)).split(max(1, INPUTS_AT_ONCE // points)):
+                start, end = f.points(first[piece])[:, None], f.points(second[piece])[:, None]
+                way = torch.lerp(start, end, t)  # (paths, points, *input_shape)
+                values = f.call(way.flatten(0, 1)).double().reshape(len(piece), points, -1)
+                found.append(values.diff(dim=1).norm(dim=2).sum(1).cpu())
+                bar.advance(len(piece))
+    each = torch.cat(found)
+    if not bool(torch.isfinite(each).all()):
+        raise NetgrainError("the model's outputs along a path are NaN or Inf; expected finite ones.")
+    if everything:
+        return Estimate(float(each.mean()))
+    return Estimate(float(each.mean()), float(each.std()) / math.sqrt(len(each)), len(each))
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A function of one variable between a and b: arc length, total variation and mean squared slope."""
+
+    arc: float
+    total_variation: float
+    gc: float  # mean of f'² over the interval
+    length: float  # b − a
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What the other two numbers say about the arc: max(TV, b − a) ≤ arc ≤ min(TV + b − a, (b − a)√(1 + GC))."""
+        low = max(self.total_variation, self.length)
+        return low, min(self.total_variation + self.length, self.length * math.sqrt(1 + self.gc))
+
+    def __repr__(self) -> str:
+        return (
+            f"Arc(arc {self.arc:.4g}, total variation {self.total_variation:.4g}, mean squared slope {self.gc:.4g}, "
+            f"over a length of {self.length:.4g})"
+        )
+
+
+def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *, points: int = 1001) -> Arc:
+    """Arc length ∫√(1 + f'²), total variation ∫|f'| and mean squared slope of f: R → R on [a, b].
+
+    Those of the polygon through `points` evenly spaced values: exact where f is linear between them, and from below
+    elsewhere. f is a module or function from (points, 1) to one value each. y = x on [0, 1]:
+
+    >>> arc_length(lambda x: x, 0, 1, points=5)
+    Arc(arc 1.414, total variation 1, mean squared slope 1, over a length of 1)
+    """
+    if not (math.isfinite(a) and math.isfinite(b) and a < b) or points < 2:
+        raise NetgrainError(f"expected a < b and at least two points, found a={a}, b={b}, points={points}.")
+    dtype, place = torch.float64, torch.device("cpu")
+    if isinstance(f, nn.Module):
+        check_mode(f)
+        if (weight := next(f.parameters(), None)) is not None:
+            dtype, place = model_dtype(f), weight.device
+    x = torch.linspace(a, b, points, dtype=torch.float64)
+    with torch.no_grad():
+        y = forward(frozen(f) if isinstance(f, nn.Module) else f, x[:, None].to(place, dtype))
+    if y.shape[1] != 1:
+        raise NetgrainError(f"expected a function with one output, found {y.shape[1]}; choose one.")
+    if not bool(torch.isfinite(y).all()):
+        raise NetgrainError("the function has NaN or Inf values on the interval; expected finite ones.")
+    dx, dy = x.diff(), y[:, 0].double().cpu().diff()
+    return Arc(
+        float(torch.hypot(dx, dy).sum()), float(dy.abs().sum()), float((dy.square() / dx).sum()) / (b - a), float(b - a)
+    )
+
+
+def interpolation_minimum(x: Tensor, y: Tensor) -> float:
+    """The least mean squared slope of any function through the points (xᵢ, yᵢ): Σ (Δyᵢ)²/Δxᵢ / (x_max − x_min).
+
+    Reached by straight lines between neighbours and by nothing else (Jensen on every gap), uniform measure on
+    [x_min, x_max]; x and y of shape (points,), in any order.
+
+    >>> interpolation_minimum(torch.tensor([0.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0]))
+    0.3333333333333333
+    """
+    x, y = (torch.as_tensor(t).detach().double().flatten().cpu() for t in (x, y))
+    if len(x) != len(y) or len(x) < 2 or not bool(torch.isfinite(x).all() and torch.isfinite(y).all()):
+        raise NetgrainError(f"expected as many finite x as y, at least two, found {len(x)} and {len(y)}.")
+    order = x.argsort()
+    dx, dy = x[order].diff(), y[order].diff()
+    if not bool((dx > 0).all()):
+        raise NetgrainError("two points share one x: no function goes through both; expected distinct x.")
+    return float((dy.square() / dx).sum() / (x.max() - x.min()))

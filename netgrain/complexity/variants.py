@@ -1,0 +1,396 @@
+"""Variants of geometric complexity: free of the logits' gauge, of their scale, per class, per layer, and all at once.
+
+With A = J Jᵀ (k × k) at one point and M = diag p − ppᵀ, p = softmax f:
+
+    logits tr A,   centred tr A − 1ᵀA1/k,   softmax tr MAM ≤ tr A / 4,   input Fisher tr MA
+
+so that the k backward passes of the exact estimator serve all of them. Of the two that do not depend on the scale of
+the outputs, GC / Σ_c Var f_c is the mean squared frequency of the function (‖w‖² for sin(w·x)), and GC / γ² compares
+slopes with the margin γ that they have to overcome (arXiv 2405.18590).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.complexity.checks import check_effort, check_finite, checked_labels, described, known
+from netgrain.complexity.estimators import (
+    BATCH,
+    ESTIMATORS,
+    FEW_OUTPUTS,
+    Complexity,
+    SquaredNorms,
+    geometric_complexity,
+    squared_norms,
+)
+from netgrain.complexity.maps import Map, map_of
+from netgrain.complexity.products import vector_products
+from netgrain.errors import NetgrainError
+from netgrain.probes import Data
+from netgrain.progress import Bar
+from netgrain.sampling import geometry_of
+from netgrain.threads import one_thread
+
+if TYPE_CHECKING:
+    from netgrain.geometry import Geometry
+
+GAUGES = ("logits", "softmax", "centred", "fisher")
+MOST_NUMBERS = 2**24  # of the Jacobians held at a time
+
+
+# --- one at a time ----------------------------------------------------------------------------------------------------
+
+
+@one_thread()
+def normalised_complexity(model: nn.Module, X: Tensor, **options: Any) -> Complexity:
+    """Complexity per output variance, R = GC / Σ_c Var(f_c) over the points: the mean squared frequency of f.
+
+    Free of the scale of the outputs; ‖w‖² for f = sin(w·x) with a uniform phase. options: estimator, rel_error, probes,
+    layer, batch, seed, progress as in `geometric_complexity`.
+
+    >>> x = torch.arange(8)[:, None] * (2 * torch.pi / 8)
+    >>> class Wave(nn.Module):
+    ...     def forward(self, x):
+    ...         return 5 * torch.sin(3 * x)
+    >>> round(normalised_complexity(Wave(), x), 4)
+    9.0
+    """
+    with map_of(model, X, layer=options.pop("layer", None)) as f:
+        norms = squared_norms(f, **options)
+        return _per_variance(norms, f.outputs(options.get("batch", BATCH)), described(f.X))
+
+
+@dataclass(frozen=True)
+class MarginComplexity:
+    """GC / γ², and the margin γ it was divided by; `note` says why the value is not finite, where it is not."""
+
+    value: Complexity
+    gamma: float
+    quantile: float
+    wrong: float  # share of the points with a margin of at most zero
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **self.value.as_dict(),
+            "gamma": self.gamma,
+            "quantile": self.quantile,
+            "wrong": self.wrong,
+            "note": self.note,
+        }
+
+    def __repr__(self) -> str:
+        what = self.note or f"γ = {self.gamma:.4g}, the {self.quantile:.0%} quantile of the margins"
+        return f"MarginComplexity({self.value.value:.6g}; {what}; {self.wrong:.1%} of the points wrong)"
+
+
+@one_thread()
+def margin_complexity(
+    model: nn.Module, X: Tensor, y: Tensor, *, quantile: float = 0.5, **options: Any
+) -> MarginComplexity:
+    """Complexity per squared margin, GC / γ²: γ is a quantile of f_y − max_{j≠y} f_j over the points (median: 0.5).
+
+    Cross-entropy makes outputs grow for ever, and GC with their square; this quotient does not. With one output and
+    labels 0 and 1 the margin is ±f. Where γ is not positive the value is infinite, and the note says so.
+
+    >>> net = nn.Linear(2, 2, bias=False)
+    >>> _ = net.weight.data.copy_(3 * torch.eye(2))
+    >>> margin_complexity(net, torch.eye(2), torch.tensor([0, 1]))  # 2 · 3² / 3²
+    MarginComplexity(2; γ = 3, the 50% quantile of the margins; 0.0% of the points wrong)
+    """
+    _check_quantile(quantile)
+    with map_of(model, X) as f:
+        outputs = f.outputs(options.get("batch", BATCH))
+        margin = margins(outputs, y)
+        return _per_margin(squared_norms(f, **options), margin, quantile, described(f.X))
+
+
+def margins(outputs: Tensor, y: Tensor) -> Tensor:
+    """f_y − max_{j≠y} f_j of each point, (n,); positive where the largest output is the right one.
+
+    >>> margins(torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([2])).tolist()
+    [-1.0]
+    """
+    k = outputs.shape[1]
+    y = checked_labels(y, len(outputs), max(k, 2))
+    if k == 1:
+        return outputs[:, 0] * (2 * y - 1)
+    own = outputs.gather(1, y[:, None])
+    others = outputs.scatter(1, y[:, None], -math.inf)
+    return (own - others.max(1, keepdim=True).values)[:, 0]
+
+
+@dataclass(frozen=True)
+class PartComplexity:
+    """Complexity of each part: of the points of each class, or of the map from the input to each layer."""
+
+    of: str  # "class" or "layer"
+    parts: dict[str, Complexity]
+    skipped: dict[str, str]  # layers that could not be measured, and why
+
+    def __getitem__(self, name: str | int) -> Complexity:
+        return self.parts[known(str(name), self.parts, self.of)]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value.as_dict() for name, value in self.parts.items()}
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.parts), default=0)
+        rows = [f"  {name:{width}}  {str(value).partition(' (')[0]}" for name, value in self.parts.items()]
+        rows += [f"  not measured: {name} ({reason})" for name, reason in self.skipped.items()]
+        return "\n".join([f"complexity per {self.of}", *rows])
+
+
+@one_thread()
+def per_class_complexity(
+    model: nn.Module, X: Tensor, y: Tensor, *, classes: Sequence[str] = (), **options: Any
+) -> PartComplexity:
+    """Geometric complexity over the points of each class; weighted by their numbers the classes add up to GC.
+
+    y: (n,) whole numbers; classes: names for them. options as in `geometric_complexity`.
+
+    >>> class Square(nn.Module):
+    ...     def forward(self, x):
+    ...         return x**2 / 2
+    >>> found = per_class_complexity(Square(), torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1]))
+    >>> found[0].value, found[1].value
+    (5.0, 25.0)
+    """
+    of, layer = options.pop("of", "logits"), options.pop("layer", None)
+    with map_of(model, X, of, layer) as f:
+        labels = checked_labels(y, f.n)
+        return _per_class(squared_norms(f, **options), labels, classes, f.X)
+
+
+@one_thread()
+def per_layer_complexity(
+    model: nn.Module, X: Tensor, layers: Sequence[str] | None = None, **options: Any
+) -> PartComplexity:
+    """Geometric complexity of the map from the input to the output of each layer, in the order of the model.
+
+    layers: names of submodules; None takes all modules without children, and tells which of them cannot be measured
+    (applied more than once, not reached, cut off from the input). options as in `geometric_complexity`.
+
+    >>> net = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    >>> for layer in net:
+    ...     _ = layer.weight.data.fill_(2.0)
+    >>> found = per_layer_complexity(net, torch.zeros(1, 1))
+    >>> found["0"].value, found["1"].value
+    (4.0, 16.0)
+    """
+    given = layers is not None
+    names = layers if layers is not None else [n for n, m in model.named_modules() if n and not any(m.children())]
+    if not names:
+        raise NetgrainError(f"{type(model).__name__} has no layers to look at; expected a model with submodules.")
+    with map_of(model, X):  # what is wrong with the model or the data is said before layers are skipped
+        pass
+    progress = options.pop("progress", None)
+    parts, skipped = {}, {}
+    with Bar("complexity of layers", len(names), progress) as bar:
+        for name in names:
+            try:
+                parts[name] = geometric_complexity(model, X, layer=name, progress=False, **options)
+            except NetgrainError as e:
+                if given:
+                    raise
+                skipped[name] = str(e).partition("; ")[0]
+            bar.advance()
+    return PartComplexity("layer", parts, skipped)
+
+
+def agop(model: nn.Module, X: Tensor, **options: Any) -> Geometry:
+    """The average gradient outer product of a model over data, (1/n) Σ J(xᵢ)ᵀJ(xᵢ): its geometry.
+
+    Its eigenvectors are the input directions the model reacts to (Radhakrishnan et al., arXiv 2212.13881), its trace is
+    the geometric complexity. The same object as `netgrain.geometry_of([model], Data(X))`, whose options it takes.
+
+    >>> net = nn.Linear(2, 1)
+    >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 2.0]]))
+    >>> agop(net, torch.zeros(3, 2)).trace.value
+    5.0
+    """
+    return geometry_of([model], Data(X), **options)
+
+
+# --- all at once ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Complexities:
+    """The variants of geometric complexity of one model on one set of points; None where one has no meaning."""
+
+    logits: Complexity
+    softmax: Complexity | None
+    centred: Complexity | None
+    fisher: Complexity | None
+    per_variance: Complexity | None
+    per_margin: MarginComplexity | None
+    per_class: PartComplexity | None
+
+    @property
+    def inputs(self) -> str:
+        return self.logits.inputs
+
+    def variants(self) -> dict[str, Complexity]:
+        """Those that have a value, by name."""
+        margin = None if self.per_margin is None else self.per_margin.value
+        named = {name: getattr(self, name) for name in (*GAUGES, "per_variance")} | {"per_margin": margin}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def as_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {name: value.as_dict() for name, value in self.variants().items()}
+        if self.per_margin is not None:
+            found["per_margin"] = self.per_margin.as_dict()
+        return {**found, "per_class": None if self.per_class is None else self.per_class.as_dict()}
+
+    def __repr__(self) -> str:
+        rows = [f"  {name.replace('_', ' '):13} {str(v).partition(' (')[0]}" for name, v in self.variants().items()]
+        return "\n".join([f"Complexities ({self.logits.estimator}; {self.inputs})", *rows])
+
+
+@one_thread()
+def complexities(
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor | None = None,
+    *,
+    classes: Sequence[str] = (),
+    estimator: str = "auto",
+    rel_error: float = 0.02,
+    quantile: float = 0.5,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Complexities:
+    """All variants of geometric complexity in one object; up to 16 outputs from one set of backward passes.
+
+    With labels y also per margin and per class. Softmax, centred and Fisher need two outputs or more.
+
+    >>> net = nn.Linear(2, 2, bias=False)
+    >>> _ = net.weight.data.copy_(torch.eye(2))
+    >>> found = complexities(net, torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))  # p = ½, M = ½(I − 11ᵀ/2)
+    >>> found.logits.value, found.centred.value, round(found.softmax, 6), found.fisher.value, found.per_variance.value
+    (2.0, 1.0, 0.25, 0.5, 1.0)
+    """
+    known(estimator, ESTIMATORS, "estimator")
+    check_effort(rel_error, None, batch)
+    _check_quantile(quantile)
+    with map_of(model, X) as f:
+        inputs, outputs = described(f.X), f.outputs(batch)
+        labels = None if y is None else checked_labels(y, f.n, max(f.k, 2))
+        gauges = GAUGES if f.k > 1 else ("logits",)
+        options: dict[str, Any] = {
+            "estimator": estimator,
+            "rel_error": rel_error,
+            "batch": batch,
+            "seed": seed,
+            "progress": progress,
+        }
+        if f.k <= FEW_OUTPUTS and estimator in ("auto", "exact"):
+            norms = {kind: SquaredNorms(v, 0 * v, 0, "exact", 0) for kind, v in _from_grams(f, batch, progress).items()}
+        else:
+            norms = {"logits": squared_norms(f, **options)}
+            for kind in gauges[1:]:
+                with map_of(model, X, kind) as g:
+                    norms[kind] = squared_norms(g, **options)
+        values = {kind: norms[kind].mean(kind, inputs) for kind in gauges}
+        logits, varies = norms["logits"], float(outputs.var(0, correction=0).sum()) > 0
+        return Complexities(
+            values["logits"],
+            values.get("softmax"),
+            values.get("centred"),
+            values.get("fisher"),
+            _per_variance(logits, outputs, inputs) if varies else None,
+            None if labels is None else _per_margin(logits, margins(outputs, labels), quantile, inputs),
+            None if labels is None else _per_class(logits, labels, classes, f.X),
+        )
+
+
+def _from_grams(f: Map, batch: int, progress: bool | None) -> dict[str, Tensor]:
+    """Squared norms of each point from A = J Jᵀ: k backward passes for all of them."""
+    found: dict[str, list[Tensor]] = {kind: [] for kind in GAUGES}
+    basis = torch.eye(f.k)
+    at_once = max(1, min(batch, MOST_NUMBERS // (f.k * f.d)))
+    with Bar("geometric complexity", f.n, progress) as bar:
+        for part in torch.arange(f.n).split(at_once):
+            vectors = (row.expand(len(part), -1) for row in basis)
+            J = torch.stack(list(vector_products(f, part, vectors, f.k)), 1).double()  # (points, k, d)
+            A = J @ J.mT
+            with torch.no_grad():
+                p = f.call(f.points(part)).double().softmax(1)
+            M = torch.diag_embed(p) - p[:, :, None] * p[:, None]
+            trace = A.diagonal(dim1=1, dim2=2).sum(1)
+            found["logits"].append(trace)
+            found["centred"].append((trace - A.sum((1, 2)) / f.k).clamp(min=0))  # rounding
+            found["softmax"].append((M @ A @ M).diagonal(dim1=1, dim2=2).sum(1))
+            found["fisher"].append((M * A).sum((1, 2)))
+            bar.advance(len(part))
+    values = {kind: torch.cat(pieces).cpu() for kind, pieces in found.items()}
+    check_finite(values["logits"])
+    return values
+
+
+def _per_variance(norms: SquaredNorms, outputs: Tensor, inputs: str) -> Complexity:
+    spread = (outputs - outputs.mean(0)).square().sum(1)
+    variance = float(spread.mean())
+    if not variance > 0:
+        raise NetgrainError(
+            f"the outputs are the same at all {len(outputs)} points, so there is no variance to divide by; "
+            "expected points on which the model differs."
+        )
+    value = float(norms.values.mean()) / variance
+    # numerator and denominator are means over the same points: the error of their quotient, to first order
+    influence = (norms.values - value * spread) / variance
+    return _rescaled(norms, 1 / variance, "logits / variance", inputs, influence)
+
+
+def _per_margin(norms: SquaredNorms, margin: Tensor, quantile: float, inputs: str) -> MarginComplexity:
+    gamma, wrong = float(margin.quantile(quantile)), float((margin <= 0).double().mean())
+    if gamma > 0:
+        value = _rescaled(norms, 1 / gamma**2, "logits / margin²", inputs)
+        return MarginComplexity(value, gamma, quantile, wrong)
+    note = (
+        f"the {quantile:.0%} quantile of the margins is {gamma:.4g}, not above zero: with {wrong:.0%} of the points "
+        "wrong there is no margin to divide by"
+    )
+    value = Complexity(math.inf, math.nan, estimator=norms.estimator, of="logits / margin²", inputs=inputs)
+    return MarginComplexity(value, gamma, quantile, wrong, note)
+
+
+def _rescaled(norms: SquaredNorms, factor: float, of: str, inputs: str, influence: Tensor | None = None) -> Complexity:
+    stderr, n = norms.error()
+    count = len(norms.values)
+    known_spread = influence is not None and count > 1
+    population = float(influence.std()) / math.sqrt(count) if influence is not None and known_spread else math.nan
+    return Complexity(
+        factor * float(norms.values.mean()),
+        factor * stderr,
+        n,
+        estimator=norms.estimator,
+        of=of,
+        probes=norms.probes,
+        population_stderr=population,
+        inputs=inputs,
+    )
+
+
+def _per_class(norms: SquaredNorms, y: Tensor, classes: Sequence[str], X: Tensor) -> PartComplexity:
+    if classes and int(y.max()) >= len(classes):
+        raise NetgrainError(f"labels run to {int(y.max())}, but {len(classes)} classes were named; name them all.")
+    parts = {}
+    for label in y.unique().tolist():
+        mask = y == label
+        name = classes[label] if classes else str(label)
+        parts[name] = norms.mean("logits", described(X[mask.to(X.device)]), mask)
+    return PartComplexity("class", parts, {})
+
+
+def _check_quantile(quantile: float) -> None:
+    if not 0 <= quantile <= 1:
+        raise NetgrainError(f"expected a quantile between 0 and 1, found {quantile:g}; 0.5 is the median.")

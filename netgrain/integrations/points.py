@@ -1,0 +1,67 @@
+"""What the callbacks share: points out of a data loader without disturbing it, and the sentence for a missing extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
+
+from netgrain.ensemble import seeded, stream
+from netgrain.errors import NetgrainError
+
+WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set
+
+
+class MissingExtra(NetgrainError, ImportError):
+    """A framework that is not installed, and how to install it."""
+
+    def __init__(self, framework: str, extra: str) -> None:
+        super().__init__(f"{framework} is not installed; install it with: pip install 'netgrain[{extra}]'")
+
+
+def random_batch(loader: Any, count: int | None, seed: int, *, any_sampler: bool = False) -> Any | None:
+    """A batch of `count` random samples (None: all), the same for every shuffling; None where there is no way to them.
+
+    The samples are read from the data set and put together by the loader's own collate_fn. The loader is not iterated:
+    that would move its shuffling on, and the training with it. A streaming data set, or a sampler that might leave
+    samples out on purpose (any_sampler=False), gives None.
+    """
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    order: Any = loader.batch_sampler
+    while hasattr(order, "batch_sampler"):  # accelerate wraps it
+        order = order.batch_sampler
+    simple = isinstance(order, BatchSampler) and isinstance(order.sampler, WHOLE)
+    if order is None or not (simple or any_sampler) or not hasattr(loader.dataset, "__len__"):
+        return None
+    with seeded(stream(seed, "samples")):  # random augmentations draw from generators that belong to the training
+        chosen = torch.randperm(len(loader.dataset))[:count].sort().values.tolist()
+        return loader.collate_fn([loader.dataset[i] for i in chosen])
+
+
+def labels(y: Any, points: int) -> Tensor | None:
+    """y, if these are class labels."""
+    classes = isinstance(y, Tensor) and y.shape == (points,) and not y.is_floating_point() and not y.is_complex()
+    return y if classes else None
+
+
+def inputs_and_labels(batch: Any) -> tuple[Tensor, Tensor | None]:
+    """x and y of a batch x, (x,) or (x, y, …); labels that are no classes are left out."""
+    parts = batch if isinstance(batch, Sequence) and not isinstance(batch, str) else [batch]
+    if not parts or not isinstance(parts[0], Tensor):
+        found = type(batch if parts is not batch or not parts else parts[0]).__name__
+        raise NetgrainError(
+            f"expected batches x or (x, y) with a tensor x, found {found}; pass the inputs to the callback, "
+            "as in ComplexityCallback(X, y)."
+        )
+    return parts[0], labels(parts[1], len(parts[0])) if len(parts) > 1 else None

@@ -1,0 +1,57 @@
+"""Penalties on the weights: the sum of their squares, and the largest singular value of each layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from netgrain.regularizers.base import Regularizer, State, Step
+
+
+class L2(Regularizer):
+    """λ·‖θ‖², over all parameters that are trained, biases too.
+
+    It bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
+    """
+
+    def term(self, step: Step) -> Tensor:
+        return self.strength * torch.stack([p.square().sum() for p in step.parameters]).sum()
+
+
+class SpectralNorm(Regularizer):
+    """(λ/2)·Σ σ_max(W)², over all weights with two or more axes, filters as the matrix (outputs, everything else).
+
+    σ_max is followed by one step of power iteration a call, from where the last call left it. It bounds the complexity:
+    GC ≤ (smallest width)·Π σ_max².
+    """
+
+    def __init__(self, strength: float, *, seed: int = 0) -> None:
+        super().__init__(strength, seed=seed)
+        self.left: dict[str, Tensor] = {}  # parameter → leading left singular vector
+
+    def term(self, step: Step) -> Tensor | None:
+        wanted = {id(p) for p in step.parameters}
+        found = [(n, p) for n, p in step.model.named_parameters() if p.dim() >= 2 and id(p) in wanted]
+        if not found:
+            return None
+        return self.strength / 2 * torch.stack([self._norm(n, p.flatten(1)).square() for n, p in found]).sum()
+
+    def _norm(self, name: str, W: Tensor) -> Tensor:
+        with torch.no_grad():
+            u = self.left.get(name)
+            steps = 1
+            if u is None or len(u) != len(W):
+                u, steps = torch.randn(len(W), generator=self.generator), 20  # a first call has nothing to go on from
+            u = u.to(W)
+            for _ in range(steps):
+                v = torch.nn.functional.normalize(W.mT @ u, dim=0)
+                u = torch.nn.functional.normalize(W @ v, dim=0)
+            self.left[name] = u
+        return u @ W @ v
+
+    def _state(self) -> State:
+        return {**super()._state(), **{f"left/{name}": u.clone() for name, u in self.left.items()}}
+
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        self.left = {n.removeprefix("left/"): u.clone() for n, u in state.items() if n.startswith("left/")}

@@ -1,0 +1,194 @@
+"""How one network of a sweep is made, trained and measured: plain values, so that a run folder can keep them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from netgrain import regularizers
+from netgrain.complexity.estimators import geometric_complexity
+from netgrain.complexity.variants import margins
+from netgrain.data import load
+from netgrain.engine import Outcome
+from netgrain.ensemble import Make, stream
+from netgrain.errors import NetgrainError
+from netgrain.models import load_model
+from netgrain.runs import Runner
+from netgrain.sweeps.curve import Curve
+from netgrain.training import Settings, Trained, accuracy, train_member
+from netgrain.training.loop import full_loss
+
+MEASURES = ("complexity", "margin_complexity", "accuracy", "train_loss", "steps")
+GAINS = {"he": 2.0, "lecun": 1.0, "torch": 1 / 3}  # variance of a weight times its fan-in
+
+
+class Perceptron(nn.Sequential):
+    """A ReLU network d → h → … → k with normal weights of a named variance times scale², and zero biases.
+
+    scheme: "he" 2/fan_in, "lecun" 1/fan_in, "glorot" 2/(fan_in + fan_out), "torch" 1/(3 fan_in), PyTorch's own.
+    """
+
+    def __init__(self, sizes: tuple[int, ...], scale: float = 1.0, scheme: str = "he") -> None:
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(sizes):
+            layer = nn.Linear(inputs, outputs)
+            nn.init.normal_(layer.weight, std=scale * math.sqrt(weight_variance(scheme, inputs, outputs)))
+            nn.init.zeros_(layer.bias)
+            layers += [layer, nn.ReLU()]
+        super().__init__(*layers[:-1])
+
+
+def weight_variance(scheme: str, inputs: int, outputs: int) -> float:
+    return 2 / (inputs + outputs) if scheme == "glorot" else GAINS[scheme] / inputs
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One network of a sweep: data, architecture, initialisation, training. Digits and a perceptron by default."""
+
+    settings: dict[str, Any] = field(default_factory=dict)  # of netgrain.training.Settings
+    data: str = "digits"  # or a name that netgrain.data.load knows
+    samples: int = 1000
+    network: str = "perceptron"  # or a MODEL as on the command line
+    hidden: tuple[int, ...] = (64, 64)
+    scale: float = 1.0
+    scheme: str = "he"
+    corrupted: float = 0.0  # share of training labels replaced by random ones, once and for all
+    regularizer: str | None = None  # a class of netgrain.regularizers
+    strength: float = 0.0
+    points: int | None = None  # training inputs at which complexity is measured; None: all
+
+    def make(self, X: Tensor, classes: int) -> Make:
+        if self.network == "perceptron":
+            return partial(Perceptron, (X[0].numel(), *self.hidden, classes), self.scale, self.scheme)
+        make = load_model(self.network, channels=X.shape[1], image_size=X.shape[2], outputs=classes)
+        return make if self.scale == 1.0 else partial(_scaled, make, self.scale)
+
+
+def _scaled(make: Make, scale: float) -> nn.Module:
+    """A network whose initial weights, but not its biases and norms, are multiplied."""
+    model = make()
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() > 1:
+                p.mul_(scale)
+    return model
+
+
+def along(runner: Runner, experiment: str, protocols: Mapping[float, Protocol], seeds: int, label: str = "") -> Curve:
+    """Train every protocol with every seed through the run folder; the curve of all measures."""
+    values = tuple(protocols)
+    units = [
+        {"experiment": experiment, "value": v, "seed": seed, "protocol": asdict(protocols[v])}
+        for seed in range(seeds)
+        for v in values
+    ]
+    if not runner.has(units):  # read once, here, and shared with the processes that train
+        for p in protocols.values():
+            material(p.data, p.samples, p.network == "perceptron")
+    outcomes = runner.map(one, units, label or experiment)
+    return curve_of(values, [o.numbers for o in outcomes], seeds)
+
+
+def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: int) -> Curve:
+    """The curve of outcomes in the order seeds × values."""
+    rows = [numbers[s * len(values) : (s + 1) * len(values)] for s in range(seeds)]
+    return Curve(
+        values,
+        {m: [[math.nan if n[m] is None else float(n[m]) for n in row] for row in rows] for m in MEASURES},
+        [[not n["diverged"] and n["reached"] is not False for n in row] for row in rows],
+    )
+
+
+def one(unit: Mapping[str, Any]) -> Outcome:
+    """Train and measure one network."""
+    protocol = Protocol(**{**unit["protocol"], "hidden": tuple(unit["protocol"]["hidden"])})
+    seed = unit["seed"]
+    X, y, X_test, y_test = material(protocol.data, protocol.samples, protocol.network == "perceptron")
+    classes = int(y.max()) + 1
+    make = protocol.make(X, classes)
+    labels = corrupted(y, protocol.corrupted, classes, seed)
+    regularizer = None
+    if protocol.regularizer is not None:
+        kind = getattr(regularizers, protocol.regularizer)
+        regularizer = kind(protocol.strength, seed=stream(seed, "regularizer"))
+    settings = Settings(**protocol.settings)
+    trained = train_member(make, X, labels, settings, seed=seed, i=0, regularizer=regularizer)
+    return Outcome(measured(trained, make, (X, labels), (X_test, y_test), settings, protocol.points))
+
+
+def measured(
+    trained: Trained,
+    make: Make,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor] | None,
+    settings: Settings,
+    points: int | None,
+) -> dict[str, Any]:
+    """The numbers of one training; None where it diverged or a number cannot be had."""
+    facts = {"steps": trained.steps, "reached": trained.reached, "diverged": trained.diverged}
+    if trained.diverged:
+        return {**dict.fromkeys(MEASURES), **facts}
+    model = trained.model(make)
+    X, y = train
+    train_loss = full_loss(model, X, y, settings)
+    if not math.isfinite(train_loss):  # in eval mode, with running statistics that went astray
+        return {**dict.fromkeys(MEASURES), **facts, "diverged": True}
+    some = torch.arange(len(X))
+    if points is not None and points < len(X):
+        generator = torch.Generator().manual_seed(stream(0, "points"))  # the same points for every seed
+        some = torch.randperm(len(X), generator=generator)[:points]
+    complexity = geometric_complexity(model, X[some], progress=False)
+    margin = None if y.is_floating_point() else median_margin(model, X[some], y[some])
+    return {
+        **facts,
+        "complexity": complexity.value,
+        "margin_complexity": complexity / margin**2 if margin is not None and margin > 0 else None,
+        "accuracy": None if test is None else accuracy(model, *test),
+        "train_loss": train_loss,
+    }
+
+
+def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
+    """The median of f_y − max over the other classes."""
+    with torch.no_grad():
+        return float(margins(torch.cat([model(x) for x in X.split(1024)]), y).median())
+
+
+def corrupted(y: Tensor, share: float, classes: int, seed: int) -> Tensor:
+    """Labels of which a share is replaced by random classes, the same whenever they are asked for."""
+    if not share:
+        return y
+    generator = torch.Generator().manual_seed(stream(seed, "corruption"))
+    hit = torch.randperm(len(y), generator=generator)[: round(share * len(y))]
+    wrong = y.clone()
+    wrong[hit] = torch.randint(0, classes, (len(hit),), generator=generator)
+    return wrong
+
+
+@functools.lru_cache(maxsize=2)
+def material(data: str, samples: int, flat: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(X, y, X_test, y_test), less the training mean; digits are split anew into 1,000 and 797.
+
+    Pixels stay between 0 and 1 before the mean is taken off: complexity depends on the units of the inputs.
+    """
+    split = load(data, standardise=False)
+    X, y, X_test, y_test = split.train.X, split.train.y, split.test.X, split.test.y
+    if data == "digits":
+        X, y = torch.cat([X, X_test]), torch.cat([y, y_test])
+        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))
+        X_test, y_test, X, y = X[order[1000:]], y[order[1000:]], X[order[:1000]], y[order[:1000]]
+    if samples > len(X):
+        raise NetgrainError(f"{data} has {len(X)} training samples, {samples} were asked for.")
+    X, y = X[:samples], y[:samples]
+    mean = X.mean(0)
+    X, X_test = X - mean, X_test - mean
+    return (X.flatten(1), y, X_test.flatten(1), y_test) if flat else (X, y, X_test, y_test)
