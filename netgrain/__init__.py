@@ -49,7 +49,7 @@ _HOMES = {
     "velocity": "evolution",
 }
 
-_ROOMS = ("complexity", "regularizers")  # to be used as ng.regularizers.L2
+_ROOMS = ("complexity", "equivariant", "groups", "regularizers")  # to be used as ng.regularizers.L2
 
 __all__ = [
     "ComplexityTracker",
