@@ -62,6 +62,8 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
 	@$(BIN)/python benchmarks/complexity.py --out out/bench
+	@$(BIN)/python benchmarks/groups.py
+	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 
 clean:  ## remove the environment and everything made
