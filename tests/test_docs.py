@@ -23,7 +23,10 @@ def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(compile(block, name, "exec"), session)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/notation.md", "docs/complexity.md", "docs/tracking.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/notation.md", "docs/complexity.md", "docs/tracking.md"],
+)
 def test_links_lead_somewhere(name: str) -> None:
     document = ROOT / name
     for target in re.findall(r"\]\(([^)#]+)", document.read_text()):

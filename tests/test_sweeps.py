@@ -121,7 +121,9 @@ def test_the_numbers_of_a_training() -> None:
 
 def test_other_networks_and_sets_as_at_paper_scale() -> None:
     settings = {"lr": 0.1, "steps": 2, "batch": 16, "momentum": 0.0}
-    plain, larger = (Protocol(settings, "digits", 60, "resnet18:norm=batch,width=0.03125", points=10, scale=c) for c in (1.0, 1.5))
+    plain, larger = (
+        Protocol(settings, "digits", 60, "resnet18:norm=batch,width=0.03125", points=10, scale=c) for c in (1.0, 1.5)
+    )
     found = [one({"seed": 0, "protocol": vars(p)}).numbers for p in (plain, larger)]
     assert found[0]["complexity"] != found[1]["complexity"]
     assert all(n["complexity"] > 0 and 0 <= n["accuracy"] <= 1 for n in found)
