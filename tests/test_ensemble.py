@@ -153,5 +153,5 @@ def test_outputs_that_are_not_finite_are_not_called_stochastic() -> None:
             return x * float("nan")
 
     check_deterministic(Blank(), torch.randn(3, 2))  # told by those who look at the gradients
-    with pytest.raises(ng.NetgrainError, match="not finite|NaN"):
+    with pytest.raises(ng.NetgrainError, match=r"not finite|NaN"):
         ng.geometric_complexity(Blank(), torch.randn(3, 2))
