@@ -37,7 +37,9 @@ def test_contract(name: str, tmp_path: Path) -> None:
 
 
 def test_names_are_found_without_being_listed() -> None:
-    files = {p.stem.replace("_", "-") for p in (Path(experiments.__file__).parent).glob("*.py") if p.stem != "__init__"}
+    files = {
+        p.stem.replace("_", "-") for p in (Path(experiments.__file__).parent).glob("*.py") if not p.stem.startswith("_")
+    }
     assert set(experiments.names()) == files
     with pytest.raises(NetgrainError, match="did you mean 'fig9'"):
         find("figg9")
