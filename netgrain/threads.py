@@ -1,16 +1,18 @@
-"""How many torch threads work at a time."""
+"""How many threads work at a time."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread for a while; also a decorator.
+    """One thread for a while, of torch and of the linear algebra under NumPy and SciPy; also a decorator.
 
     Members are what runs in parallel, and sums must not depend on the number of threads. On a busy machine several
     threads per operation can be ten times slower than one.
@@ -18,6 +20,16 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        # looked up every time (half a millisecond): SciPy may have been loaded since the last one
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
+
+
+def one_thread_for_good() -> None:
+    """The same for the rest of this process: a worker that was forked to do one thing at a time."""
+    torch.set_num_threads(1)
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # for what is loaded from now on
+    ThreadpoolController().limit(limits=1, user_api="blas")

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from netgrain.errors import NetgrainError
-from netgrain.threads import one_thread
+from netgrain.threads import one_thread, one_thread_for_good
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _task: Callable[[int], Any] | None = None  # what a forked worker inherits: lamb
 
 
 def _start(parent: int) -> None:
-    torch.set_num_threads(1)
+    one_thread_for_good()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     # end with the parent, however it ends: an orphan would wait for work for ever
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
