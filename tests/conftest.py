@@ -1,5 +1,5 @@
-"""One torch thread per test process: two processes with two threads each fight over two cores."""
+"""One thread per test process: two processes with two threads each fight over two cores."""
 
-import torch
+from netgrain.threads import one_thread_for_good
 
-torch.set_num_threads(1)
+one_thread_for_good()

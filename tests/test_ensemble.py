@@ -10,6 +10,7 @@ from torch import nn
 
 import netgrain as ng
 from netgrain.ensemble import check_deterministic, gradients, member, seeded, select
+from netgrain.threads import one_thread
 from netgrain.workers import Workers
 from tests import naive
 
@@ -145,6 +146,26 @@ def test_same_seed_same_bits_for_every_chunk_and_worker_count(first_layer: str) 
     assert all(torch.equal(first, G.matrix()) for G in results[1:])
     other = ng.average_geometry(make, (1, 16, 16), members=70, first_layer=first_layer, seed=1)
     assert not torch.equal(first, other.matrix())
+
+
+def _blas_threads() -> set[int]:
+    import scipy.linalg  # noqa: F401  (brings a library of its own)
+    from threadpoolctl import threadpool_info
+
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_one_thread_of_linear_algebra_and_back() -> None:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        assert _blas_threads() == {2}
+        with one_thread():
+            assert _blas_threads() == {1}
+        assert _blas_threads() == {2}
+        with Workers(lambda i: (_blas_threads(), torch.get_num_threads()), 2) as pool:
+            assert list(pool.map(range(2))) == [({1}, 1)] * 2
+        assert _blas_threads() == {2}
 
 
 def test_outputs_that_are_not_finite_are_not_called_stochastic() -> None:
