@@ -25,7 +25,15 @@ def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/notation.md", "docs/complexity.md", "docs/tracking.md", "docs/equivariant.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/tour.md",
+        "docs/notation.md",
+        "docs/complexity.md",
+        "docs/tracking.md",
+        "docs/equivariant.md",
+    ],
 )
 def test_links_lead_somewhere(name: str) -> None:
     document = ROOT / name
