@@ -1,6 +1,6 @@
 """Complexity and all heuristics side by side: every sweep of geometric complexity in one folder and one figure.
 
-Cost: smoke half a minute, laptop about five minutes on two cores, paper for a GPU.
+Cost: smoke half a minute, laptop six minutes on two cores, paper for a GPU.
 """
 
 from __future__ import annotations
