@@ -56,6 +56,8 @@ def flow(
     solver = BDF(
         equation.velocity, start, launched / norm, max(log_norm, start + 1), rtol=rtol, atol=atol, jac=equation.jacobian
     )
+    # SciPy leaves the higher differences uninitialised and subtracts them once: harmless, but for what memory may hold
+    solver.D[2:] = 0.0
     times, states = [start], [solver.y.copy()]
     while solver.status == "running":
         trouble = solver.step()
