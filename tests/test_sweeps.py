@@ -13,7 +13,7 @@ from torch import nn
 from netgrain.engine import Local
 from netgrain.ensemble import member
 from netgrain.errors import NetgrainError
-from netgrain.experiments import gc_all, gc_double_descent, gc_regression, preset, run_experiment
+from netgrain.experiments import eq_all, gc_all, gc_double_descent, gc_regression, preset, run_experiment
 from netgrain.regularizers import L2, InputNoise
 from netgrain.sweeps import Curve, Perceptron, Protocol, expected_at_start, monotone, pooled, spearman, sweep
 from netgrain.sweeps.protocol import corrupted, curve_of, material, measured, median_margin, one
@@ -236,6 +236,8 @@ def test_sharpness_is_that_of_the_hessian_at_a_perfect_fit() -> None:
 
 def test_the_summary_has_every_heuristic_of_the_folder(tmp_path: Path) -> None:
     here = Path(gc_all.__file__).parent
-    assert {p.stem for p in here.glob("gc_*.py")} - {"gc_all"} == {m.__name__.split(".")[-1] for m in gc_all.PARTS}
+    for kind, whole in (("gc", gc_all), ("eq", eq_all)):
+        parts = {m.__name__.split(".")[-1] for m in whole.PARTS}
+        assert {p.stem for p in here.glob(f"{kind}_*.py")} - {f"{kind}_all"} == parts
     assert preset("gc-all", "laptop").scale == "laptop"
     assert run_experiment("gc_l2", "smoke", tmp_path / "run", engine=Local()).computed > 0  # underscores, too
