@@ -10,6 +10,7 @@ from typing import Any
 from netgrain.estimate import Estimate
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+NORMAL_95 = 1.96  # standard errors of a 95 % interval, for many seeds
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,25 @@ class Claim:
     verdict: str
     note: str = ""
 
+    @property
+    def needs(self) -> str:
+        """What would decide an undecided claim, if its value and spread stay as they are; else nothing."""
+        if self.verdict != UNDECIDED:
+            return ""
+        if not math.isfinite(self.value) or not math.isfinite(self.stderr) or self.n < 2:
+            return "at least two independent results"
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        if not bounds or self.stderr == 0:
+            return f"more than {self.n}"
+        gap = min(abs(self.value - bound) for bound in bounds)
+        if gap <= self.stderr * 0.1:
+            return "a value further from its bound: more seeds would hardly decide"
+        many = math.ceil(self.n * (NORMAL_95 * self.stderr / gap) ** 2)
+        return f"about {max(many, self.n + 1)} instead of {self.n}"
+
     def as_dict(self) -> dict[str, Any]:
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+        found = {**asdict(self), "needs": self.needs}
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
 
 
 def claim(

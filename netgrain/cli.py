@@ -226,7 +226,9 @@ def doctor(
 
 
 for _name, (_command, _examples) in commands.COMMANDS.items():
-    app.command(_name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name not in ("list", "theory"))(_command)
+    app.command(
+        _name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name not in ("list", "theory", "reproduce")
+    )(_command)
 
 
 # --- what the user wrote ----------------------------------------------------------------------------------------------

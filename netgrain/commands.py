@@ -1,4 +1,4 @@
-"""Commands about data and experiments: score, prune, list, run, claims; complexity and theory have their own files."""
+"""Commands about data and experiments: score, prune, list, run, claims; the others have their own files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import complexity_command, group_command, limit_command, theory_command
+from netgrain import complexity_command, group_command, limit_command, reproduce_command, theory_command
 from netgrain.complexity_command import complexity
 from netgrain.errors import NetgrainError
 from netgrain.group_command import group
 from netgrain.limit_command import limit as limit_of_training
+from netgrain.reproduce_command import reproduce
 from netgrain.shell import (
     DataDir,
     DataOption,
@@ -161,6 +162,7 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Finish the run in that folder; compute only what is missing.")
     ] = False,
+    data_dir: DataDir = None,
     engine: Annotated[str, typer.Option(metavar="ENGINE", help="local or processes.")] = "processes",
     workers: Annotated[
         int | None,
@@ -172,13 +174,15 @@ def run(
     folder = out or Path("out") / f"{experiment}-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        from netgrain.data import looking_in
         from netgrain.engine import engine as engine_named
         from netgrain.experiments import preset, run_experiment
 
         preset(experiment, scale)  # names first, before a folder is made
         chosen = engine_named(engine, workers)
         check_folder(folder)
-        finished = run_experiment(experiment, scale, folder, engine=chosen, resume=resume)
+        with looking_in(data_dir):
+            finished = run_experiment(experiment, scale, folder, engine=chosen, resume=resume)
     _show(finished.claims, folder, as_json)
 
 
@@ -203,6 +207,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "prune": (prune, "  netgrain prune lenet --data cifar10 --data-dir data --keep 0.5 --out kept.csv"),
     "list": (list_experiments, "  netgrain list"),
     "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
+    "reproduce": (reproduce, reproduce_command.EXAMPLES),
     "claims": (claims, "  netgrain claims out/fig1-laptop"),
     "complexity": (complexity, complexity_command.EXAMPLES),
     "theory": (theory, theory_command.EXAMPLES),
@@ -247,7 +252,8 @@ def _show(found: list[Claim], folder: Path, as_json: bool) -> None:
         table.add_column(column)
     for c in found:
         ours = f"{c.value:.4g} ± {c.stderr:.2g} (n = {c.n})"
-        note = f" [{c.note}]" if c.note else ""
+        remarks = "; ".join(filter(None, (c.note, c.needs and f"to decide it: {c.needs}")))
+        note = f" [{remarks}]" if remarks else ""
         table.add_row(Text(c.verdict), Text(f"{c.name}: {c.statement}{note}"), Text(c.paper), Text(ours))
     Console(highlight=False).print(table)
     typer.echo(f"\nlook at {folder / 'figure.png'}; the numbers are in {folder / 'claims.json'}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -39,6 +40,7 @@ class Outcome:
 
     numbers: dict[str, Any] = field(default_factory=dict)  # JSON values
     arrays: dict[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0  # of processor time; kept beside the unit's file, which is the same wherever it was made
 
 
 Work = Callable[[Mapping[str, Any]], Outcome]
@@ -77,6 +79,13 @@ class Processes:
         count = min(self.workers or most_workers(), max(len(units), 1))
         with Workers(lambda i: work(units[i].config), count) as pool:
             yield from zip(units, pool.map(range(len(units))), strict=True)
+
+
+def timed(work: Work, config: Mapping[str, Any]) -> Outcome:
+    """The outcome with the processor time it took."""
+    start = time.process_time()
+    outcome = work(config)
+    return replace(outcome, seconds=time.process_time() - start)
 
 
 def engine(name: str = "processes", workers: int | None = None) -> Engine:

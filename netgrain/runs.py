@@ -2,6 +2,7 @@
 
     run.json          experiment, scale, configuration, versions, hardware
     units/ID.safetensors   numbers and arrays of one finished unit, written whole
+    seconds.csv       processor time of every unit
     claims.json, figure.png   made from the units, and made again from them at any time
 
 A run that was killed goes on where it stopped: only units without a file are computed.
@@ -15,13 +16,15 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 import torch
 
-from netgrain.engine import Engine, Local, Outcome, Unit, Work
+from netgrain.engine import Engine, Local, Outcome, Unit, Work, timed
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.files import write_whole
 from netgrain.packed import read_packed, write_packed
@@ -29,6 +32,10 @@ from netgrain.progress import Bar
 from netgrain.provenance import versions
 
 LAYOUT = 1
+
+
+class FolderError(NetgrainError):
+    """The folder cannot be used for this run."""
 
 
 def hardware() -> dict[str, Any]:
@@ -56,9 +63,9 @@ class RunFolder:
         file = path / "run.json"
         asked = {"experiment": experiment, "scale": scale, "config": json.loads(json.dumps(config)), "layout": LAYOUT}
         if path.exists() and not path.is_dir():
-            raise NetgrainError(f"{path} is a file; expected a folder for the run.")
+            raise FolderError(f"{path} is a file; expected a folder for the run.")
         if path.exists() and not file.exists() and any(p.name != ".lock" for p in path.iterdir()):
-            raise NetgrainError(f"{path} is not empty and not a run; choose a new or an empty folder.")
+            raise FolderError(f"{path} is not empty and not a run; choose a new or an empty folder.")
         lock = _locked(path)
         try:
             about = _continued(path, asked, resume) if file.exists() else None
@@ -108,6 +115,23 @@ class RunFolder:
         header = {"config": dict(unit.config), "numbers": outcome.numbers}
         write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
 
+    def note_seconds(self, unit: Unit, seconds: float) -> None:
+        with (self.path / "seconds.csv").open("a") as file:
+            file.write(f"{unit.id},{seconds:.4f}\n")
+
+    def core_seconds(self) -> float:
+        """Processor time of all finished units; the last time counts for a unit that was computed again."""
+        try:
+            lines = (self.path / "seconds.csv").read_text().splitlines()
+        except (OSError, ValueError):
+            return 0.0
+        found: dict[str, float] = {}
+        for line in lines:
+            name, _, value = line.partition(",")
+            with suppress(ValueError):  # a line that a kill cut short
+                found[name] = float(value)
+        return sum(found.values())
+
     def write_json(self, name: str, content: Any) -> Path:
         return write_whole(self.path / name, _pretty(content))
 
@@ -130,8 +154,9 @@ class Runner:
             )
         with Bar(label, len(units), self.progress) as bar:
             bar.advance(len(units) - len(missing))
-            for unit, outcome in self.engine.run(work, missing):
+            for unit, outcome in self.engine.run(partial(timed, work), missing):
                 self.folder.store(unit, outcome)
+                self.folder.note_seconds(unit, outcome.seconds)
                 found[unit.id] = outcome
                 self.computed += 1
                 bar.advance()
@@ -146,16 +171,22 @@ def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any
     """What the folder was made for, when it may be continued."""
     found = _read_about(path / "run.json")
     if not resume:
-        raise NetgrainError(
+        raise FolderError(
             f"{path} already holds a run of {found.get('experiment')}; "
             "continue it with --resume or choose another folder."
         )
     for key, value in asked.items():
         if found.get(key) != value:
-            raise NetgrainError(
+            raise FolderError(
                 f"{path} belongs to another run: its {key} is {_short(found.get(key))}, "
                 f"asked for was {_short(value)}; choose another folder."
             )
+    ours, theirs = versions()["netgrain"], found.get("versions", {}).get("netgrain")
+    if theirs != ours:
+        raise FolderError(
+            f"{path} was made by netgrain {theirs}, this is {ours}, and results of two versions are not mixed; "
+            "choose another folder."
+        )
     return found
 
 
@@ -163,7 +194,7 @@ def _read_about(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text()))
     except (ValueError, OSError, TypeError) as e:
-        raise NetgrainError(f"{file} cannot be read ({e}); the folder is damaged, choose another.") from e
+        raise FolderError(f"{file} cannot be read ({e}); the folder is damaged, choose another.") from e
 
 
 def _locked(path: Path) -> TextIO:
@@ -171,12 +202,12 @@ def _locked(path: Path) -> TextIO:
         path.mkdir(parents=True, exist_ok=True)
         lock = (path / ".lock").open("a")
     except OSError as e:
-        raise NetgrainError(f"cannot write to {path}: {e.strerror}; choose another folder.") from e
+        raise FolderError(f"cannot write to {path}: {e.strerror}; choose another folder.") from e
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e:
         lock.close()
-        raise NetgrainError(f"another process is working in {path}; wait for it or choose another folder.") from e
+        raise FolderError(f"another process is working in {path}; wait for it or choose another folder.") from e
     return lock
 
 

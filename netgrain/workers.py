@@ -40,8 +40,8 @@ def _run(indices: list[int]) -> list[Any]:
 
 
 def most_workers() -> int:
-    """How many processes make sense here: the cores this process may use, one where forking is not safe."""
-    if sys.platform != "linux" or torch.cuda.is_initialized():
+    """How many processes make sense here: one for each core; one in all in a worker, and where forking is unsafe."""
+    if sys.platform != "linux" or torch.cuda.is_initialized() or multiprocessing.parent_process() is not None:
         return 1
     return len(os.sched_getaffinity(0))
 

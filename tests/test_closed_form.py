@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,11 @@ from tests import naive
 
 Make = Callable[[], nn.Module]
 S = nn.Sequential
+THOROUGH = "NETGRAIN_THOROUGH" in os.environ  # with it, as many members as docs/closed_form.md tells of
+
+
+def thorough(members: int) -> int:
+    return members if THOROUGH else members // 4
 
 
 def closed(make: Make, shape: tuple[int, ...], **options: object) -> ng.Geometry:
@@ -221,7 +227,7 @@ def test_exact_at_any_width(name: str, width: int) -> None:
     make, shape = EXACT[name]
     if name == "ResNet18" and width == 16:
         width = 8
-    result = ng.check(partial(make, width), shape, members=2000, workers=1, progress=False)
+    result = ng.check(partial(make, width), shape, members=thorough(2000), workers=1, progress=False)
     assert result.closed.exact
     assert result.closed.method == "closed-form"
     assert result.agrees, str(result)
@@ -247,7 +253,7 @@ BUILT_IN: dict[str, tuple[Make, tuple[int, ...], dict[str, object]]] = {
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_models_at_the_origin(name: str) -> None:
     make, shape, options = BUILT_IN[name]
-    result = ng.check(make, shape, members=1000, workers=1, progress=False, **options)  # type: ignore[arg-type]
+    result = ng.check(make, shape, members=thorough(1000), workers=1, progress=False, **options)  # type: ignore[arg-type]
     assert result.agrees, str(result)
     assert abs(result.corr.value - 1) < 5 * result.corr.stderr + 1e-3
 
@@ -263,7 +269,7 @@ def test_the_check_rejects_a_forgotten_factor(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(Laws, "of", wrong)
         off = closed(partial(make, 16), shape)
-    judged = ng.check(partial(make, 16), shape, members=1000, closed=off, workers=1, progress=False)
+    judged = ng.check(partial(make, 16), shape, members=thorough(1000), closed=off, workers=1, progress=False)
     assert not judged.agrees
     assert "so this is a bug" in judged.verdict
     assert judged.bands[0].ratio.value == pytest.approx(0.8, abs=0.05)
@@ -272,7 +278,7 @@ def test_the_check_rejects_a_forgotten_factor(monkeypatch: pytest.MonkeyPatch) -
 def test_the_check_rejects_a_wrong_border() -> None:
     around = closed(lambda: S(nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular", bias=False), *head()), (1, 8, 8))
     zeros = partial(lambda: S(nn.Conv2d(1, 4, 3, padding=1, bias=False), *head()))
-    judged = ng.check(zeros, (1, 8, 8), members=1000, closed=around, workers=1, progress=False)
+    judged = ng.check(zeros, (1, 8, 8), members=thorough(1000), closed=around, workers=1, progress=False)
     assert not judged.agrees
 
 
@@ -391,7 +397,7 @@ def test_data_probe_averages_over_all_samples() -> None:
 @pytest.mark.parametrize("output", ["all", "mean", 3, ("diff", 0, 4)])
 def test_outputs(output: object) -> None:
     make = sequence(nn.Flatten, lambda: nn.Linear(9, 4, bias=False), nn.GELU, lambda: nn.Linear(4, 5))
-    result = ng.check(make, (1, 3, 3), members=1000, output=output, workers=1, progress=False)  # type: ignore[arg-type]
+    result = ng.check(make, (1, 3, 3), members=thorough(1000), output=output, workers=1, progress=False)  # type: ignore[arg-type]
     assert result.closed.exact, str(result)
     assert result.agrees, str(result)
 
@@ -478,7 +484,7 @@ def test_rearranged_positions(name: str) -> None:
         h = layers["b"](move(layers["a"](torch.zeros(1, 1, 8, 5))))
         return Forward(forward, **layers, c=nn.Linear(F.avg_pool2d(h, (2, 1)).numel(), 1))
 
-    result = ng.check(make, (1, 8, 5), members=1000, workers=1, progress=False)
+    result = ng.check(make, (1, 8, 5), members=thorough(1000), workers=1, progress=False)
     assert result.closed.exact
     assert result.agrees, str(result)
 

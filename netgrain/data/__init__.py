@@ -4,7 +4,7 @@ Downloading and unpacking are in `netgrain.data.download`.
 """
 
 from netgrain.data.dataset import Dataset, Split, as_binary, balanced, resized, standardised
-from netgrain.data.images import cifar2, cifar10, digits, fashion_mnist, load, mnist
+from netgrain.data.images import cifar2, cifar10, digits, fashion_mnist, load, looking_in, mnist
 from netgrain.data.synthetic import doughnut, gaussian_like, isotropic, linear_and_circle, planted, without
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "isotropic",
     "linear_and_circle",
     "load",
+    "looking_in",
     "mnist",
     "planted",
     "resized",

@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -226,6 +227,25 @@ def cache_folder() -> Path:
     """Where downloads go when no other folder is named: $XDG_CACHE_HOME/netgrain or ~/.cache/netgrain."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "netgrain"
+
+
+@contextmanager
+def looking_in(data_dir: str | Path | None) -> Iterator[None]:
+    """Inside, this folder is where sets are looked for first (None: nothing changes)."""
+    if data_dir is None:
+        yield
+        return
+    if not Path(data_dir).is_dir():
+        raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds data sets.")
+    before = os.environ.get("NETGRAIN_DATA")
+    os.environ["NETGRAIN_DATA"] = str(data_dir)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NETGRAIN_DATA"]
+        else:
+            os.environ["NETGRAIN_DATA"] = before
 
 
 def _find(

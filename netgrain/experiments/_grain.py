@@ -1,0 +1,281 @@
+"""What the experiments on geometry share: families, their grain, images, and seeds that are added until decided.
+
+A model in a unit is a plain mapping (`model`), so that a run folder can keep it. The grain of a family is its average
+geometry as eigenvalues, directions and blocks, computed once as a unit of its own and read by all others.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from netgrain.average import average_geometry
+from netgrain.data import Dataset, Split, load
+from netgrain.engine import Outcome
+from netgrain.ensemble import Make, best_device, stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.geometry import Geometry, corr, data_covariance
+from netgrain.models import load_model
+from netgrain.probes import Gaussian
+from netgrain.runs import Runner
+
+NARROW = {"ResNet18": 1 / 8, "ViT": 1 / 4, "VGG11": 1 / 8}  # widths at laptop scale; LeNet and MLP are always whole
+NORMS = {"ResNet18": "batch", "VGG11": "batch", "ViT": "layer"}  # of figures whose networks are normalised
+COLOURS = {"MLP": "#999999", "LeNet": "#0072b2", "ResNet18": "#d55e00", "ViT": "#009e73", "VGG11": "#cc79a7"}
+TWIN_MEMBERS = 16  # behind either side of Corr(G narrow, G full) where it is sampled
+
+R = TypeVar("R")
+
+
+# --- families -----------------------------------------------------------------------------------------------------
+
+
+def model(
+    network: str,
+    shape: Sequence[int],  # (channels, size, size)
+    *,
+    activation: str,
+    normed: bool = False,
+    narrow: bool = True,
+    width: float | None = None,
+    outputs: int = 2,
+) -> dict[str, Any]:
+    """A family as plain values; narrow: at the width of laptop scale, unless one is given."""
+    if width is None:
+        width = NARROW.get(network, 1.0) if narrow else 1.0
+    return {
+        "network": network,
+        "channels": shape[0],
+        "size": shape[1],
+        "activation": activation,
+        "norm": NORMS.get(network) if normed else None,
+        "width": width,
+        "outputs": outputs,
+    }
+
+
+def make_of(model: Mapping[str, Any]) -> Make:
+    """The family that a unit names."""
+    return load_model(
+        model["network"].lower(),
+        channels=model["channels"],
+        image_size=model["size"],
+        outputs=model["outputs"],
+        activation=model["activation"],
+        norm=model["norm"],
+        width=model["width"],
+    )
+
+
+def shape_of(model: Mapping[str, Any]) -> tuple[int, int, int]:
+    return model["channels"], model["size"], model["size"]
+
+
+def place(device: str) -> torch.device:
+    """Where a unit computes: "best" is a GPU where there is one."""
+    return best_device() if device == "best" else torch.device(device)
+
+
+# --- the grain ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Grain:
+    """Eigenvalues and directions of G (or of G S G), descending, with the blocks inside which they are free."""
+
+    values: Tensor  # (d,) float64, zeros for the null space
+    directions: Tensor  # (d, *input_shape) float64
+    blocks: list[tuple[int, int]]  # first index and the one after the last
+    twin: Estimate | None  # Corr(G, G of the full-width family), where the family is narrow
+    method: str
+
+    def block_of(self, index: int) -> tuple[int, int]:
+        index = index % len(self.values)
+        return next(b for b in self.blocks if b[0] <= index < b[1])
+
+    def direction(self, index: int, seed: int) -> Tensor:
+        """The eigenvector of this index (−1: the last), drawn at random inside its block; float64, unit norm."""
+        start, stop = self.block_of(index)
+        if stop - start == 1:
+            return self.directions[start]
+        generator = torch.Generator().manual_seed(stream(seed, "direction in a block", start, index))
+        weights = torch.randn(stop - start, generator=generator, dtype=torch.float64)
+        vector: Tensor = torch.tensordot(weights, self.directions[start:stop], 1)
+        return torch.div(vector, vector.norm())
+
+    def geometry(self) -> Geometry:
+        """The matrix again, for scores, flips and samples."""
+        flat = self.directions.flatten(1)
+        return Geometry.from_matrix((flat.T * self.values) @ flat, tuple(self.directions.shape[1:]))
+
+
+def grains(
+    runner: Runner,
+    models: Mapping[str, Mapping[str, Any]],
+    *,
+    members: int | None = None,
+    probe: str = "origin",
+    images: Mapping[str, Any] | None = None,
+    twins: bool = False,
+    method: str = "auto",
+) -> dict[str, Grain]:
+    """The grain of each family; with images (arguments of `pictures`) that of G S G, S the covariance of their
+    training part.
+
+    probe: "origin" or "gaussian" (standard normal inputs). members: networks where G is sampled. twins: also compare
+    narrow families with full-width ones.
+    """
+    units = [
+        {
+            "grain": dict(m),
+            "members": members,
+            "probe": probe,
+            "images": None if images is None else dict(images),
+            "twin": twins and m["width"] != 1.0,
+            "method": method,
+        }
+        for m in models.values()
+    ]
+    if images is not None and not runner.has(units):
+        pictures(**images)
+    found = runner.map(_grain, units, "geometries")
+    return {name: _read(o) for name, o in zip(models, found, strict=True)}
+
+
+def _grain(unit: Mapping[str, Any]) -> Outcome:
+    m = unit["grain"]
+    G = _geometry(m, unit)
+    numbers: dict[str, Any] = {"method": G.method, "twin": None}
+    if unit["twin"]:
+        several = {**unit, "members": TWIN_MEMBERS}
+        sampled = G.method == "sampled"
+        ours = _geometry(m, several) if sampled else G
+        numbers["twin"] = corr(ours, _geometry({**m, "width": 1.0}, several, seed=1)).as_dict()
+    if unit["images"] is not None:
+        G = G.project(data_covariance(pictures(**unit["images"]).train.X))
+    directions = G.directions()
+    values = torch.zeros(G.d, dtype=torch.float64)
+    known = G.eigenvalues
+    values[: len(known)] = known
+    numbers["blocks"] = [[b.start, b.stop] for b in G.blocks()]
+    return Outcome(numbers, {"values": values, "directions": directions})
+
+
+def _geometry(m: Mapping[str, Any], unit: Mapping[str, Any], seed: int = 0) -> Geometry:
+    return average_geometry(
+        make_of(m),
+        shape_of(m),
+        probe=Gaussian(1.0) if unit["probe"] == "gaussian" else None,
+        members=unit["members"],
+        # the rows of the last layer are independent and alike, so the sum over both outputs is what their difference
+        # has, too, up to a factor; and the sum has a closed form
+        method=unit["method"],
+        seed=seed,
+        progress=False,
+    )
+
+
+def _read(outcome: Outcome) -> Grain:
+    numbers = outcome.numbers
+    twin = numbers["twin"]
+    return Grain(
+        outcome.arrays["values"],
+        outcome.arrays["directions"],
+        [(int(a), int(b)) for a, b in numbers["blocks"]],
+        None if twin is None else Estimate(twin["value"], twin["stderr"] or 0.0, twin["n"]),
+        numbers["method"],
+    )
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def images_found(runner: Runner, asked: str) -> str:
+    """The set of images that a run uses: what was asked for, or for "auto" cifar10 where it is found, else digits.
+
+    Looked up once and kept in the run folder, so that a run goes on with the images it began with.
+    """
+    (found,) = runner.map(_look, [{"images": asked}], "images")
+    return str(found.numbers["name"])
+
+
+def _look(unit: Mapping[str, Any]) -> Outcome:
+    if unit["images"] != "auto":
+        return Outcome({"name": unit["images"]})
+    try:
+        load("cifar10", limit=1, standardise=False)
+    except NetgrainError:
+        return Outcome({"name": "digits"})
+    return Outcome({"name": "cifar10"})
+
+
+@functools.lru_cache(maxsize=4)
+def pictures(*, name: str, size: int, samples: int, tests: int, two: bool = False, seed: int = 0) -> Split:
+    """Standardised images, area-averaged to size × size (digits, which are 8 × 8, are enlarged).
+
+    two: with two classes: animals and vehicles of cifar10, digits below five and the others.
+    """
+    if name == "digits":
+        split = load("digits", limit=(samples, tests), seed=seed)
+        factor = size // split.train.X.shape[-1]
+        return Split(*(_enlarged(part, factor, two) for part in (split.train, split.test)))
+    name = "cifar2" if two and name == "cifar10" else name
+    return load(name, limit=(samples, tests), size=size, seed=seed)
+
+
+def _enlarged(data: Dataset, factor: int, two: bool) -> Dataset:
+    X = data.X.repeat_interleave(factor, -1).repeat_interleave(factor, -2) if factor > 1 else data.X
+    y, classes = ((data.y >= 5).long(), ("below five", "five or more")) if two else (data.y, data.classes)
+    return Dataset(X.contiguous(), y, data.name, classes, data.note)
+
+
+# --- seeds --------------------------------------------------------------------------------------------------------
+
+
+def until_decided(
+    runner: Runner,
+    cells: Iterable[str],
+    *,
+    seeds: int,
+    most: int,
+    units: Callable[[Mapping[str, int]], Sequence[Mapping[str, Any]]],
+    collect: Callable[[Mapping[str, int]], R],
+    undecided: Callable[[R], Iterable[str]],
+    step: int = 2,
+) -> R:
+    """Add seeds to those cells (networks, say) whose claims are undecided, until all are decided or `most` are used.
+
+    A folder that is only read gives what is in it.
+    """
+    count = dict.fromkeys(cells, seeds)
+    while True:
+        result = collect(count)
+        grow = {c: min(count[c] + step, most) for c in undecided(result) if count[c] < most}
+        more = {**count, **grow}
+        if not grow or (not runner.folder.writable and not runner.has(units(more))):
+            return result
+        count = more
+
+
+def spearman(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    """Rank correlation with ties averaged; NaN when either side is constant.
+
+    >>> spearman([3, 2, 2, 1], [9, 5, 5, 1])
+    1.0
+    """
+    a, b = _ranks(predicted), _ranks(measured)
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(a.norm() * b.norm())
+    return float(a @ b) / scale if scale > 0 else math.nan
+
+
+def _ranks(values: Sequence[float]) -> Tensor:
+    v = torch.tensor(values, dtype=torch.float64)
+    return (v[:, None] > v).double().sum(1) + (v[:, None] == v).double().sum(1) / 2

@@ -1,0 +1,111 @@
+"""The command `netgrain reproduce`: every experiment, one scorecard."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from netgrain.shell import Json, as_text, check_folder, plain_words
+
+if TYPE_CHECKING:
+    from netgrain.reproduction import Reproduction
+
+FILE_WIDTH = 170  # columns of the table where the output is not a terminal
+
+EXAMPLES = """  netgrain reproduce
+  netgrain reproduce --only fig4 --only fig10
+  netgrain reproduce --only geometry --data-dir data
+  netgrain reproduce --resume
+  netgrain reproduce --scale smoke --out out/try"""
+
+
+def reproduce(
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="smoke (minutes), laptop (within 45 minutes), or paper (for a GPU).")
+    ] = "laptop",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="An experiment of `netgrain list`, or geometry, complexity, equivariant; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder; default out/reproduction-SCALE.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish what is in that folder; compute only what is missing.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where CIFAR-10 and MNIST are; digits stand in where not found.", show_default=False
+        ),
+    ] = None,
+    engine: Annotated[str, typer.Option(metavar="ENGINE", help="local or processes.")] = "processes",
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes; as many as there are cores if not given.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run every experiment on the three works, then print one scorecard: claim, paper, ours ± error, verdict.
+
+    Writes reproduction.md and reproduction.json into the folder. Killed at any moment, it goes on with --resume to the
+    same scorecard.
+    """
+    folder = out or Path("out") / f"reproduction-{scale}"
+    kept = f"what was finished is in {folder}; go on with --resume"
+    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        from netgrain.data import looking_in
+        from netgrain.engine import engine as engine_named
+        from netgrain.files import write_whole
+        from netgrain.reproduction import chosen
+        from netgrain.reproduction import reproduce as run
+        from netgrain.scorecard import scorecard
+
+        chosen(only)  # names first, before a folder is made
+        via = engine_named(engine, workers)
+        check_folder(folder)
+        with looking_in(data_dir):
+            found = run(scale, folder, only=only, engine=via, resume=resume, say=_say)
+        document = as_text(found.as_list())
+        write_whole(folder / "reproduction.json", (document + "\n").encode())
+        write_whole(folder / "reproduction.md", scorecard(found).encode())
+    if as_json:
+        typer.echo(document)
+    else:
+        _print(found)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _print(found: Reproduction) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("experiment", "claim", "paper", "ours", "verdict"):
+        table.add_column(column)
+    for name, c in found.claims:
+        ours = f"{c.value:.4g} ± {c.stderr:.2g}"
+        table.add_row(Text(name), Text(c.name), Text(c.paper), Text(ours), Text(c.verdict))
+    Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+    for part in found.parts:
+        if part.problem:
+            typer.echo(f"{part.name} was not run: {part.problem}")
+    claims = [c for _, c in found.claims]
+    count = {v: sum(c.verdict == v for c in claims) for v in ("holds", "undecided", "fails")}
+    typer.echo(
+        f"\n{len(claims)} claims: {count['holds']} hold, {count['undecided']} are undecided, {count['fails']} fail. "
+        f"{found.wall / 60:.1f} minutes.\nthe scorecard is in {found.folder / 'reproduction.md'}"
+    )
