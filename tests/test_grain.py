@@ -1,0 +1,120 @@
+"""What experiments on geometry share: the grain as a unit, directions inside blocks, images, seeds until decided."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from scipy import stats
+
+import netgrain as ng
+from netgrain.experiments import _grain
+from netgrain.experiments._grain import Grain, grains, images_found, make_of, model, pictures, spearman, until_decided
+from netgrain.runs import RunFolder, Runner
+
+SHAPE = (1, 16, 16)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Any:
+    with RunFolder.create(tmp_path / "run", experiment="x", scale="s", config={}, resume=False) as folder:
+        yield Runner(folder)
+
+
+def test_the_grain_is_the_geometry_and_is_read_back(runner: Runner) -> None:
+    lenet = model("LeNet", SHAPE, activation="gelu")
+    (grain,) = grains(runner, {"LeNet": lenet}).values()
+    G = ng.average_geometry(make_of(lenet), SHAPE)
+    assert grain.method == "closed-form"
+    assert torch.allclose(grain.geometry().matrix(), G.matrix(), atol=1e-10 * float(G.eigenvalues[0]))
+    assert [b[1] for b in grain.blocks[:-1]] == [b[0] for b in grain.blocks[1:]]
+    assert grain.blocks[-1][1] == len(grain.values) == 256
+    before = runner.computed
+    (again,) = grains(runner, {"LeNet": lenet}).values()
+    assert runner.computed == before
+    assert torch.equal(again.directions, grain.directions)
+
+
+def test_directions_are_drawn_inside_their_block() -> None:
+    eye = torch.eye(4, dtype=torch.float64).reshape(4, 1, 2, 2)
+    grain = Grain(torch.tensor([2.0, 1, 1, 0], dtype=torch.float64), eye, [(0, 1), (1, 3), (3, 4)], None, "closed-form")
+    assert torch.equal(grain.direction(0, seed=5), eye[0])
+    assert torch.equal(grain.direction(-1, seed=5), eye[3])
+    u, v, w = (grain.direction(i, seed=s) for i, s in ((1, 0), (1, 1), (2, 0)))
+    for x in (u, v, w):
+        assert float(x.norm()) == pytest.approx(1)
+        assert float(x.flatten()[0].abs() + x.flatten()[3].abs()) == 0
+    assert not torch.allclose(u, v)
+    assert not torch.allclose(u, w)
+    assert torch.equal(u, grain.direction(1, seed=0))
+
+
+def test_a_narrow_resnet_has_the_geometry_of_the_full_one(runner: Runner) -> None:
+    narrow = model("ResNet18", (1, 8, 8), activation="gelu", width=1 / 16)
+    (grain,) = grains(runner, {"ResNet18": narrow}, twins=True).values()
+    assert grain.twin is not None
+    assert 0 < grain.twin.stderr < 1e-3  # the full one is sampled
+    assert abs(grain.twin - 1) < 4 * grain.twin.stderr  # no biases: widths cancel
+
+
+def test_names_widths_and_norms() -> None:
+    assert model("ResNet18", SHAPE, activation="relu")["width"] == 1 / 8
+    assert model("ResNet18", SHAPE, activation="relu", narrow=False)["width"] == 1
+    assert model("LeNet", SHAPE, activation="relu")["width"] == 1
+    assert model("ViT", SHAPE, activation="relu", normed=True)["norm"] == "layer"
+    assert model("LeNet", SHAPE, activation="relu", normed=True)["norm"] is None
+    assert sum(p.numel() for p in make_of(model("LeNet", SHAPE, activation="relu"))().parameters()) == 14946
+
+
+def test_digits_stand_in_where_cifar_is_missing_and_a_run_keeps_its_images(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert images_found(runner, "auto") == "digits"
+    monkeypatch.setattr(_grain, "load", lambda *_, **__: None)  # now it would be found
+    assert images_found(runner, "auto") == "digits"
+    assert images_found(runner, "cifar10") == "cifar10"
+
+
+def test_enlarged_digits() -> None:
+    split = pictures(name="digits", size=16, samples=50, tests=20, two=True)
+    assert split.train.X.shape == (50, 1, 16, 16)
+    assert torch.equal(split.train.X[..., ::2, ::2], split.train.X[..., 1::2, 1::2])
+    plain = pictures(name="digits", size=8, samples=50, tests=20)
+    assert torch.equal(split.train.y, (plain.train.y >= 5).long())
+
+
+def test_spearman_is_that_of_scipy() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for ties in (100, 3):
+        a, b = torch.randint(ties, (2, 20), generator=generator).tolist()
+        assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert spearman([1, 1, 1], [1, 2, 3]) != spearman([1, 1, 1], [1, 2, 3])  # NaN: nothing was predicted
+
+
+def test_seeds_go_to_what_is_undecided(runner: Runner) -> None:
+    asked: list[dict[str, int]] = []
+
+    def collect(seeds: Mapping[str, int]) -> dict[str, int]:
+        asked.append(dict(seeds))
+        return dict(seeds)
+
+    def undecided(result: Mapping[str, int]) -> list[str]:
+        return [c for c, needed in {"a": 1, "b": 5, "c": 99}.items() if result[c] < needed]
+
+    def units(seeds: Mapping[str, int]) -> list[dict[str, Any]]:
+        return [{"cell": c, "seed": s} for c, n in seeds.items() for s in range(n)]
+
+    options = {"seeds": 2, "most": 7, "units": units, "collect": collect, "undecided": undecided}
+    result = until_decided(runner, "abc", **options)
+    assert result == {"a": 2, "b": 6, "c": 7}
+    assert asked == [
+        {"a": 2, "b": 2, "c": 2},
+        {"a": 2, "b": 4, "c": 4},
+        {"a": 2, "b": 6, "c": 6},
+        {"a": 2, "b": 6, "c": 7},
+    ]
+    read_only = Runner(RunFolder.open(runner.folder.path))
+    assert until_decided(read_only, "abc", **options) == {"a": 2, "b": 2, "c": 2}
