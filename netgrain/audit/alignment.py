@@ -1,0 +1,165 @@
+"""A fixed orthogonal transform of the input that turns the label signal into the grain of a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.geometry import Geometry
+
+MOST = 8  # directions turned
+SIGMAS = 4.0  # what is found on one half of the samples must show on the other by so many standard errors
+SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity
+
+
+class Align(nn.Module):
+    """x ↦ Q x with Q = H_k … H_1, H_j = I − 2 r_j r_jᵀ: a product of reflections, to be put before a network.
+
+    Distances are kept, nothing is lost, and `inverse` undoes it. Inputs (batch, *input_shape). It has no parameters to
+    train; `nn.Sequential(align, network)` is a model like any other, and its state dict holds the reflections.
+
+    >>> swap = Align(torch.tensor([[1.0, -1.0]]) / math.sqrt(2), (2,))
+    >>> swap(torch.tensor([[3.0, 5.0]])).round(decimals=5).tolist()
+    [[5.0, 3.0]]
+    """
+
+    reflections: Tensor  # (k, d), unit rows
+
+    def __init__(self, reflections: Tensor, input_shape: Sequence[int]) -> None:
+        super().__init__()
+        self.input_shape = tuple(input_shape)
+        self.register_buffer("reflections", reflections.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._reflected(x, self.reflections)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        return self._reflected(x, self.reflections.flip(0))
+
+    def matrix(self) -> Tensor:
+        """Q, (d, d)."""
+        eye = torch.eye(self.reflections.shape[1], device=self.reflections.device)
+        return self(eye.reshape(-1, *self.input_shape)).flatten(1).T
+
+    def _reflected(self, x: Tensor, rows: Tensor) -> Tensor:
+        if tuple(x.shape[1:]) != self.input_shape:
+            raise NetgrainError(f"expected inputs of shape (batch, *{self.input_shape}), found {tuple(x.shape)}.")
+        flat = x.flatten(1)
+        for r in rows.to(flat.dtype):
+            flat = flat - 2 * (flat @ r)[:, None] * r
+        return flat.reshape(x.shape)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.reflections)} directions of {self.input_shape}"
+
+
+def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -> Align:
+    """Turn the directions along which the label shows onto the leading directions of G; everything else moves little.
+
+    Those directions are the linear discriminants and, for labels that are not linear, the directions along which the
+    classes differ in variance; each is found on one half of the samples and has to show on the other. The k-th goes to
+    the k-th eigenvector of G. Apply the result to every input, in training and after.
+    """
+    if G.d != X[0].numel():
+        raise NetgrainError(f"the data have {X[0].numel()} entries a sample, the geometry {G.d}; use the same input.")
+    W = label_directions(X, y, most=most, seed=seed)
+    if not len(W):
+        raise NetgrainError(
+            "no direction along which the label shows was found (class means and variances agree within noise), "
+            "so there is nothing to turn; give more samples, or a label that depends on a few directions."
+        )
+    V = G.directions(len(W)).flatten(1)
+    reflections = []
+    for j in range(len(W)):
+        w = W[j]
+        for r in reflections:
+            w = w - 2 * (w @ r) * r
+        # either sign will do: the nearer one moves the input less
+        target = V[j] if float(w @ V[j]) >= 0 else -V[j]
+        difference = w - target
+        length = float(difference.norm())
+        if length > 1e-9:
+            reflections.append(difference / length)
+    rows = torch.stack(reflections) if reflections else torch.zeros(0, G.d, dtype=torch.float64)
+    return Align(rows, tuple(X.shape[1:]))
+
+
+def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -> Tensor:
+    """Orthonormal directions (k, d) along which the label shows, linear ones first; k may be 0."""
+    flat, y = X.detach().cpu().flatten(1).double(), y.detach().cpu().long()
+    if len(flat) != len(y):
+        raise NetgrainError(f"{len(flat)} samples came with {len(y)} labels; pass one label per sample.")
+    if int(y.min()) == int(y.max()):
+        raise NetgrainError(f"all labels are {int(y.min())}; expected at least two classes.")
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(stream(seed, "label directions")))
+    found, other = order.chunk(2)
+    chosen: list[Tensor] = []
+    for candidate, shows in _candidates(flat[found], y[found]):
+        rest = candidate - sum(((candidate @ c) * c for c in chosen), torch.zeros_like(candidate))
+        if float(rest.norm()) < 0.1 or len(chosen) == most:
+            continue
+        rest = rest / rest.norm()
+        if shows(flat[other] @ rest, y[other]):
+            chosen.append(rest)
+    if not chosen:
+        return torch.zeros(0, flat.shape[1], dtype=torch.float64)
+    return _refined(flat, y, torch.stack(chosen))
+
+
+def _candidates(X: Tensor, y: Tensor):  # type: ignore[no-untyped-def]  # pairs of a direction and how it shows
+    """Discriminants, then directions of unequal variance, each with its test on fresh samples."""
+    classes = y.unique().tolist()
+    mean = X.mean(0)
+    means = torch.stack([X[y == c].mean(0) - mean for c in classes])
+    within = torch.cat([X[y == c] - X[y == c].mean(0) for c in classes])
+    covariance = within.T @ within / len(X)
+    shrink = min(max(SHRINK, X.shape[1] / len(X)), 0.9)
+    A = (1 - shrink) * covariance + shrink * covariance.diagonal().mean() * torch.eye(len(covariance), dtype=X.dtype)
+    rule = torch.linalg.solve(A, means.T).T
+    _, strengths, rows = torch.linalg.svd(rule, full_matrices=False)
+    for row, strength in zip(rows, strengths, strict=True):
+        if float(strength) > 1e-9 * float(strengths[0]):
+            yield row, _means_differ
+    for c in classes:
+        mine = X[y == c] - X[y == c].mean(0)
+        values, vectors = torch.linalg.eigh(mine.T @ mine / len(mine) - covariance)
+        for i in values.abs().argsort(descending=True)[:2].tolist():
+            yield vectors[:, i], _variances_differ
+
+
+def _means_differ(z: Tensor, y: Tensor) -> bool:
+    return _differs(z, y)
+
+
+def _variances_differ(z: Tensor, y: Tensor) -> bool:
+    return _differs((z - z.mean()).square(), y)
+
+
+def _differs(z: Tensor, y: Tensor) -> bool:
+    """Whether the mean of z in some class is off the mean of the others by SIGMAS standard errors."""
+    for c in y.unique():
+        a, b = z[y == c], z[y != c]
+        if len(a) > 1 and len(b) > 1:
+            error = math.sqrt(float(a.var() / len(a) + b.var() / len(b)))
+            if abs(float(a.mean() - b.mean())) > SIGMAS * error:
+                return True
+    return False
+
+
+def _refined(X: Tensor, y: Tensor, W: Tensor) -> Tensor:
+    """The directions again from all samples: each candidate of all samples nearest to a chosen one takes its place."""
+    all_of_it = [row / row.norm() for row, _ in _candidates(X, y)]
+    out: list[Tensor] = []
+    for w in W:
+        best = max(all_of_it, key=lambda row: abs(float(row @ w)))
+        rest = best - sum(((best @ c) * c for c in out), torch.zeros_like(best))
+        use = rest if abs(float(best @ w)) > 0.5 and float(rest.norm()) > 0.1 else w
+        use = use - sum(((use @ c) * c for c in out), torch.zeros_like(use))
+        if float(use.norm()) > 0.1:
+            out.append(use / use.norm())
+    return torch.stack(out)
