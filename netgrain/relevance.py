@@ -1,7 +1,7 @@
 """How much of a label lies where a family can learn: class means, a linear rule, and a probe for what is not linear.
 
-Directions v_i are the eigenvectors of G, λ_i their eigenvalues. The learnable ones are the leading directions that carry
-99 % of tr G (whole blocks of equal eigenvalues); the others are hard. For an MLP all are learnable.
+Directions v_i are the eigenvectors of G, λ_i their eigenvalues. The learnable ones are the leading directions that
+carry 99 % of tr G (whole blocks of equal eigenvalues); the others are hard. For an MLP all are learnable.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Relevance:
     """Where variance and labels of a data set lie along the axes of a family."""
 
     variance: Tensor  # (d,) of the data along each direction
+    spectrum: Tensor  # (d,) eigenvalues of the data's own covariance, descending
     explained: Tensor  # (d,) share of that variance which lies between class means, bias-corrected, 0 … 1
     variance_learnable: Estimate  # share of all variance
     means_learnable: Estimate  # share of the distances between class means
@@ -82,7 +83,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
     whole = _Fold.sum(folds)
     V, k = axes.vectors, axes.learnable
-    variance, between, within = whole.along(V)
+    variance, between, _ = whole.along(V)
     total = variance.sum()
     explained = (between / variance.clamp(min=1e-12 * float(variance.max()))).clamp(0, 1)
     inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:PROBE_SAMPLES]], V[:k], len(X)), len(X))
@@ -91,6 +92,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     counts = whole.counts
     return Relevance(
         variance=variance,
+        spectrum=torch.linalg.eigvalsh(whole.centred()[2]).flip(0).clamp(min=0),
         explained=explained,
         variance_learnable=inside,
         means_learnable=_means_inside(folds, whole, V[:k]),

@@ -1,0 +1,376 @@
+"""What the grain of a network means for a data set: numbers with errors, and sentences made from them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from netgrain import __version__
+from netgrain.audit import pictures
+from netgrain.audit.layers import layer_profile
+from netgrain.audit.sentences import sentences
+from netgrain.audit.trained import trained_report
+from netgrain.audit.validity import validity
+from netgrain.average import average_geometry
+from netgrain.complexity import geometric_complexity
+from netgrain.ensemble import Make, forward, member, stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.files import write_whole
+from netgrain.geometry import Geometry
+from netgrain.progress import Bar
+from netgrain.relevance import Axes, Relevance, axes_of, relevance
+from netgrain.scores import prune
+
+MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are looked at
+CURVE_POINTS = 300
+SHOWN = {"top": 16, "middle": 16, "invisible": 16}  # directions on the page
+BINS = 20
+SAMPLES_SHOWN = 6  # best and worst of each class
+CLASSES_SHOWN = 20
+COMPLEXITY_MEMBERS, COMPLEXITY_POINTS = 8, 100
+LAYER_MEMBERS = 8
+STEPS = ("geometry", "directions", "labels", "samples", "complexity", "layers", "pictures")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """Everything an audit found: `report` as plain values (docs/audit.md lists them), the geometry behind it."""
+
+    report: dict[str, Any]
+    G: Geometry
+    kept: Tensor  # indices of the samples that stay when the lowest-scored are dropped
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.report
+
+    def html(self) -> str:
+        from netgrain.audit.page import page
+
+        return page(self.report)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or for a name that ends in .json the numbers alone."""
+        path = Path(path)
+        text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
+        return write_whole(path, text.encode())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {s['text']}" for s in self.report["sentences"])
+
+
+def audit(
+    make: Make,
+    X: Tensor,  # (samples, *input_shape)
+    y: Tensor,  # (samples,) labels 0 … classes − 1
+    *,
+    name: str = "",
+    data: str = "data",
+    note: str = "as given",
+    classes: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    G: Geometry | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+    keep: float = 0.7,
+    members: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Audit:
+    """What a family of networks will find easy, hard or invisible in a data set, before it is trained.
+
+    make: any callable that returns a fresh module; X as the network will get it (normalise first); y integer labels.
+    G: a geometry of the family that is known already. weights: a trained state dict, whose complexity and geometry are
+    compared with the fresh ones. keep: share of the samples kept in the pruned list.
+
+    >>> from netgrain.models import MLP
+    >>> from functools import partial
+    >>> X = torch.randn(200, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    >>> found = audit(partial(MLP, channels=1, image_size=4, outputs=2), X, (X[:, 0, 0, 0] > 0).long())
+    >>> found.report["learnable"]["count"]  # a multilayer perceptron has no grain
+    16
+    """
+    X, y = torch.as_tensor(X).detach().cpu().float(), torch.as_tensor(y).detach().cpu().long()
+    shape = tuple(X.shape[1:])
+    if math.prod(shape) > MOST_INPUTS:
+        raise NetgrainError(
+            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of up to {MOST_INPUTS}; "
+            "average the images down (size=, --size)."
+        )
+    first = _fitting(make, X, y, seed)
+    name = name or type(first).__name__
+    labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))
+    with Bar("audit", len(STEPS), progress) as bar:
+        bar.advance(0, note="geometry")
+        if G is None:
+            G = average_geometry(make, shape, members=members, seed=seed, progress=False)
+        if G.d != math.prod(shape):
+            raise NetgrainError(
+                f"G is {G.d}-dimensional, the samples have {math.prod(shape)} entries; use the same input."
+            )
+        bar.advance(note="directions")
+        axes = axes_of(G)
+        bar.advance(note="labels")
+        found = relevance(axes, X, y, seed=seed)
+        bar.advance(note="samples")
+        samples, kept = _samples(G, X, y, labels, keep)
+        bar.advance(note="complexity")
+        complexity = _complexity(make, X, seed)
+        if weights is not None:
+            complexity |= trained_report(make, weights, X, G, seed=seed)
+        bar.advance(note="layers")
+        shown = _shown(axes)
+        layers = _layers(make, axes, shown, shape, seed)
+        bar.advance(note="pictures")
+        report = {
+            "netgrain": __version__,
+            "date": str(datetime.date.today()),
+            "model": name,
+            "seed": seed,
+            "data": {
+                "name": data,
+                "note": note,
+                "samples": len(X),
+                "classes": list(labels),
+                "per_class": torch.bincount(y, minlength=len(labels)).tolist(),
+                "input_shape": list(shape),
+                "features": None if features is None else list(features),
+            },
+            "geometry": _geometry(G),
+            "spectrum": _spectrum(axes, found),
+            "learnable": {
+                "count": axes.learnable,
+                "definition": LEARNABLE_MEANS,
+                "data_variance": _plain(found.variance_learnable),
+                "hard_variance": _plain(_rest(found.variance_learnable)),
+            },
+            "labels": _labels(found),
+            "directions": [_direction(axes, found, i, group, shape) for group, i in shown],
+            "samples": samples,
+            "features": _features(axes, found, G, X, features),
+            "complexity": complexity,
+            "layers": layers,
+            "what_if": [],
+        }
+        report["sentences"] = sentences(report)
+        bar.advance()
+    return Audit(report, G, kept)
+
+
+LEARNABLE_MEANS = (
+    "A direction counts as learnable when it is among the leading directions that together carry 99 % of the network's "
+    "average geometry (directions of equal strength are never separated). Along the others the network's output hardly "
+    "reacts at initialisation, and training moves it little along them."
+)
+
+
+def _fitting(make: Make, X: Tensor, y: Tensor, seed: int) -> nn.Module:
+    """A member that takes the samples and has enough outputs; else a sentence with both sides."""
+    first = member(make, seed, 0)
+    try:
+        with torch.no_grad():
+            outputs = forward(first, X[:1]).shape[1]
+    except NetgrainError:
+        raise
+    except Exception as e:  # the user's own code may raise anything
+        raise NetgrainError(
+            f"{type(first).__name__} does not take samples of shape {tuple(X.shape[1:])} ({type(e).__name__}: "
+            f"{str(e).splitlines()[0] if str(e) else 'no message'}); give data of the model's input shape, or make the "
+            "model for this one."
+        ) from e
+    if len(X) != len(y):
+        raise NetgrainError(f"{len(X)} samples came with {len(y)} labels; pass one label per sample.")
+    if outputs > 1 and int(y.max()) >= outputs:
+        raise NetgrainError(
+            f"the labels go up to {int(y.max())}, the model has {outputs} outputs; make it with outputs={int(y.max()) + 1}."
+        )
+    return first
+
+
+def _geometry(G: Geometry) -> dict[str, Any]:
+    return {
+        "method": G.method,
+        "exact": G.exact,
+        "members": G.members,
+        "corr_with_truth": None if math.isnan(G.fidelity) else G.fidelity,
+        "trace": _plain(G.trace),
+        "effective_rank": _plain(G.effective_rank),
+        "d": G.d,
+        **{f"directions_{round(100 * s)}": G.directions_for(s) for s in (0.5, 0.9, 0.99)},
+        "notes": list(G.about.notes),
+        "zero": False,
+    }
+
+
+def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
+    d = len(axes.values)
+    index = sorted({min(d - 1, round(d ** (j / (CURVE_POINTS - 1))) - 1) for j in range(CURVE_POINTS)})
+    at = torch.tensor(index)
+    data = found.spectrum / found.spectrum.mean()
+    along = found.variance / found.variance.mean()
+    return {
+        "index": index,
+        "network": _rounded(axes.values[at] / axes.values.mean()),
+        "mlp": [1.0] * len(index),
+        "data": _rounded(data[at]),
+        "data_along": _rounded(along[at]),
+    }
+
+
+def _labels(found: Relevance) -> dict[str, Any]:
+    return {
+        "mean_difference": _plain(found.means_learnable),
+        "linear": {**{k: _plain(v) for k, v in found.linear.items()}, "chance": found.chance},
+        "nonlinear": _plain(found.dependence_learnable),
+        "difficulty": _plain(found.difficulty),
+        "words": words(found.difficulty),
+        "validity": validity(),
+    }
+
+
+def words(difficulty: float) -> str:
+    """A difficulty in words; docs/audit.md says what was measured at each.
+
+    >>> words(-1.2), words(0.0), words(1.5), words(math.nan)
+    ('easy', 'average', 'hard', 'unknown')
+    """
+    if math.isnan(difficulty):
+        return "unknown"
+    return "easy" if difficulty < -0.3 else "average" if difficulty < 0.3 else "hard" if difficulty < 2 else "invisible"
+
+
+def _shown(axes: Axes) -> list[tuple[str, int]]:
+    """Directions for the page: the first ones, some around the edge of the learnable, the last ones."""
+    d, edge = len(axes.values), axes.learnable
+    top = list(range(min(SHOWN["top"], d)))
+    last = list(range(max(d - SHOWN["invisible"], len(top)), d))
+    between = range(len(top), last[0] if last else d)
+    want = SHOWN["middle"]
+    middle = sorted(between, key=lambda i: abs(i - edge))[:want] if len(between) else []
+    return [("top", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("invisible", i) for i in last]
+
+
+def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    u = axes.vectors[i].reshape(shape)
+    drawn = pictures.can_be_drawn(shape)
+    where = (found.probed == i).nonzero()
+    mean_variance = float(found.variance.mean())
+    return {
+        "index": i,
+        "group": group,
+        "eigenvalue": _number(float(axes.values[i] / axes.values.mean())),
+        "cumulative": _number(float(axes.values[: i + 1].sum() / axes.values.sum())),
+        "block": list(next(b for b in axes.blocks if b[0] <= i < b[1])),
+        "data_variance": _number(float(found.variance[i]) / mean_variance if mean_variance else 0.0),
+        "label_relevance": _number(float(found.explained[i])),
+        "nonlinear": _number(math.sqrt(float(found.dependence[where[0, 0]]))) if len(where) else None,
+        "picture": pictures.direction(u) if drawn else None,
+        "fourier": pictures.fourier(u) if drawn else None,
+        "bars": None if drawn else _rounded(u.flatten()[:512]),
+    }
+
+
+def _samples(G: Geometry, X: Tensor, y: Tensor, labels: Sequence[str], keep: float) -> tuple[dict[str, Any], Tensor]:
+    scores = torch.nan_to_num(G.score(X)) / (G.trace.value / G.d)  # relative to a random direction
+    low, high = float(scores.min()), float(scores.max())
+    edges = torch.linspace(low, high if high > low else low + 1, BINS + 1, dtype=torch.float64)
+    place = (torch.bucketize(scores.double(), edges[1:-1], right=True)).clamp(0, BINS - 1)
+    counts = [torch.bincount(place[y == c], minlength=BINS).tolist() for c in range(len(labels))]
+    drawn = pictures.can_be_drawn(tuple(X.shape[1:]))
+    dark, bright = (float(torch.quantile(X.flatten()[:: max(1, X.numel() // 100_000)], q)) for q in (0.01, 0.99))
+
+    def entry(i: int) -> dict[str, Any]:
+        picture = pictures.sample(X[i], dark, bright) if drawn else None
+        return {"index": i, "score": _number(float(scores[i])), "picture": picture}
+
+    per_class = []
+    for c in range(min(len(labels), CLASSES_SHOWN)):
+        mine = (y == c).nonzero()[:, 0]
+        order = mine[scores[mine].argsort(descending=True)].tolist()
+        best, worst = order[:SAMPLES_SHOWN], order[::-1][:SAMPLES_SHOWN]
+        per_class.append({"name": labels[c], "best": [entry(i) for i in best], "worst": [entry(i) for i in worst]})
+    whole = X.flatten(1).norm(dim=1) > 0
+    usable = whole.nonzero()[:, 0]  # a sample of zeros has no score and is dropped
+    kept = usable[prune(G, X[usable], y[usable], keep=keep)]
+    return {
+        "edges": _rounded(edges),
+        "counts": counts,
+        "classes": per_class,
+        "keep": keep,
+        "kept": kept.tolist(),
+    }, kept
+
+
+def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Sequence[str] | None) -> dict[str, Any]:
+    """What the linear rule loses when hard directions are dropped, and for tables how much each feature moves."""
+    rows = [
+        {
+            "directions": len(axes.values) - axes.learnable,
+            "variance": _number(1 - found.variance_learnable.value),
+            "accuracy": _plain(found.linear["learnable"]),
+        }
+    ]
+    named = None
+    if features is not None or X.dim() == 2:
+        names = list(features) if features is not None else [f"feature {i}" for i in range(X.shape[1])]
+        share = G.matrix().diagonal() * X.double().var(0)
+        share = share / share.sum()
+        order = share.argsort(descending=True).tolist()
+        named = [{"name": names[i], "share": _number(float(share[i]))} for i in order]
+    return {"dropped": rows, "named": named}
+
+
+def _complexity(make: Make, X: Tensor, seed: int) -> dict[str, Any]:
+    """Geometric complexity of fresh members on some samples: mean over members."""
+    generator = torch.Generator().manual_seed(stream(seed, "audit complexity"))
+    points = X[torch.randperm(len(X), generator=generator)[:COMPLEXITY_POINTS]]
+    values = [geometric_complexity(member(make, seed, i), points, seed=seed).value for i in range(COMPLEXITY_MEMBERS)]
+    t = torch.tensor(values, dtype=torch.float64)
+    n = len(values)
+    return {
+        "initial": _plain(Estimate(float(t.mean()), float(t.std()) / math.sqrt(n), n)),
+        "trained": None,
+        "moved": None,
+    }
+
+
+def _layers(
+    make: Make, axes: Axes, shown: Sequence[tuple[str, int]], shape: tuple[int, ...], seed: int
+) -> list[dict[str, Any]]:
+    """Gains after every layer of one direction of each group: the first, the one at the edge, the last."""
+    d, edge = len(axes.values), axes.learnable
+    chosen = {"top": 0, "middle": min(edge, d - 1), "invisible": d - 1}
+    directions = torch.stack([axes.vectors[i].reshape(shape) for i in chosen.values()])
+    try:
+        profile = layer_profile(make, directions, members=LAYER_MEMBERS, seed=seed)
+    except NetgrainError:
+        return []  # modules without layers of their own to look into
+    return [
+        {"name": name, **{g: _number(float(profile.gains[j, l])) for j, g in enumerate(chosen)}}
+        for l, name in enumerate(profile.names)
+    ]
+
+
+def _plain(value: Estimate) -> dict[str, Any]:
+    found = value.as_dict()
+    return {k: found[k] for k in ("value", "stderr", "n")}
+
+
+def _rest(share: Estimate) -> Estimate:
+    return Estimate(1 - share.value, share.stderr, share.n)
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _rounded(values: Tensor) -> list[float | None]:
+    return [_number(v) for v in values.double().tolist()]
