@@ -4,11 +4,11 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 BIN := .venv/bin
 
-.PHONY: help setup demo test check bench format lint types clean
+.PHONY: help setup demo test test-browser check bench format lint types clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 12
 
 # uv installs several times faster than pip and takes the same constraints; where it cannot be had, pip does the work.
 define install
@@ -42,6 +42,11 @@ demo: setup  ## the geometry of four networks, and figures 9 and 1 of the paper 
 
 test: .venv/.dev-installed  ## run the tests
 	@$(BIN)/python -m pytest -n 2
+
+test-browser: .venv/.dev-installed  ## the report page in real Chromium, which is installed where that is allowed
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	  || { echo "no chromium found; install it first: sudo apt-get install chromium"; exit 2; }
+	@$(BIN)/python -m pytest tests/test_browser.py
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .

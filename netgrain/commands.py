@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import complexity_command, group_command, limit_command, reproduce_command, theory_command
+from netgrain import audit_command, complexity_command, group_command, limit_command, reproduce_command, theory_command
+from netgrain.audit_command import audit, card, compare, visible
 from netgrain.complexity_command import complexity
 from netgrain.errors import NetgrainError
 from netgrain.group_command import group
@@ -199,6 +200,10 @@ def claims(
 
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "audit": (audit, audit_command.AUDIT_EXAMPLES),
+    "compare": (compare, audit_command.COMPARE_EXAMPLES),
+    "visible": (visible, audit_command.VISIBLE_EXAMPLES),
+    "card": (card, audit_command.CARD_EXAMPLES),
     "score": (
         score,
         "  netgrain score resnet18:activation=gelu,width=0.25 --data digits --out scores.csv\n"

@@ -146,7 +146,7 @@ def directions(G: Geometry, k: int = 8) -> Figure:
         part.suptitle(title, fontsize=LARGE)
         grid = part.subplots(count, columns, squeeze=False).ravel()
         for ax, index, vector in zip(grid, range(start, start + len(vectors)), vectors, strict=False):
-            _draw_vector(ax, vector)
+            draw_vector(ax, vector)
             ax.set_title(_name(G, blocks, index), fontsize=SMALL)
         for ax in grid[len(vectors) :]:
             ax.set_axis_off()
@@ -289,7 +289,7 @@ def _percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
 
 
-def _draw_vector(ax: Axes, vector: np.ndarray) -> None:
+def draw_vector(ax: Axes, vector: np.ndarray) -> None:
     limit = float(np.abs(vector).max()) or 1.0
     picture = _picture(vector)
     if picture is None:

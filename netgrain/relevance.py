@@ -167,7 +167,7 @@ def _means_inside(folds: list[_Fold], whole: _Fold, V: Tensor) -> Estimate:
 
     def share(some: list[_Fold]) -> float:
         total = _Fold.sum(some)
-        shares, means, _ = total.centred()
+        shares = total.centred()[0]
         own = torch.stack([shares[:, None].sqrt() * f.centred()[1] for f in some])  # (folds, classes, d)
         rows = torch.stack([own.sum(0), (own @ V.T @ V).sum(0)])
         m = len(some)

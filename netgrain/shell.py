@@ -59,8 +59,8 @@ def parse_input(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def family(spec: str, sizes: tuple[int, ...]) -> Make:
-    """The model with the sizes of the input filled in, built once so that what is wrong with it is said first."""
+def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
+    """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
     from netgrain.models.loading import BUILTIN_NAMES, load_model
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
@@ -69,7 +69,7 @@ def family(spec: str, sizes: tuple[int, ...]) -> Make:
             f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
             "For other inputs give a model of your own, as path/file.py:name."
         )
-    defaults: dict[str, object] = {}
+    defaults: dict[str, object] = {} if outputs is None else {"outputs": outputs}
     if len(sizes) == 3:
         defaults["channels"] = sizes[0]
     if square:

@@ -64,6 +64,7 @@ ORDER = [
     "experiments",
     "reproduction",
     "scorecard",
+    "audit",
     "doctor",
     "shell",
     "theory_command",
@@ -71,6 +72,7 @@ ORDER = [
     "limit_command",
     "complexity_command",
     "reproduce_command",
+    "audit_command",
     "commands",
     "cli",
 ]

@@ -102,8 +102,8 @@ def audit(
     shape = tuple(X.shape[1:])
     if math.prod(shape) > MOST_INPUTS:
         raise NetgrainError(
-            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of up to {MOST_INPUTS}; "
-            "average the images down (size=, --size)."
+            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
+            f"{MOST_INPUTS}; average the images down (size=, --size)."
         )
     first = _fitting(make, X, y, seed)
     name = name or type(first).__name__
@@ -178,19 +178,16 @@ def _fitting(make: Make, X: Tensor, y: Tensor, seed: int) -> nn.Module:
     try:
         with torch.no_grad():
             outputs = forward(first, X[:1]).shape[1]
-    except NetgrainError:
-        raise
-    except Exception as e:  # the user's own code may raise anything
+    except NetgrainError as e:
         raise NetgrainError(
-            f"{type(first).__name__} does not take samples of shape {tuple(X.shape[1:])} ({type(e).__name__}: "
-            f"{str(e).splitlines()[0] if str(e) else 'no message'}); give data of the model's input shape, or make the "
-            "model for this one."
+            f"{type(first).__name__} and the data do not fit, samples having shape {tuple(X.shape[1:])}: {e}"
         ) from e
     if len(X) != len(y):
         raise NetgrainError(f"{len(X)} samples came with {len(y)} labels; pass one label per sample.")
     if outputs > 1 and int(y.max()) >= outputs:
         raise NetgrainError(
-            f"the labels go up to {int(y.max())}, the model has {outputs} outputs; make it with outputs={int(y.max()) + 1}."
+            f"the labels go up to {int(y.max())}, the model has {outputs} outputs; "
+            f"make it with outputs={int(y.max()) + 1}."
         )
     return first
 

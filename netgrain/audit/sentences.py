@@ -24,7 +24,8 @@ def _said(level: str, text: str, more: str) -> dict[str, str]:
 def _grain(r: Mapping[str, Any]) -> dict[str, str]:
     g, model = r["geometry"], r["model"]
     more = (
-        f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} directions. The geometry "
+        f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} "
+        f"directions. The geometry "
         "is the average of JᵀJ over fresh networks, J being the derivative of the outputs by the input."
     )
     if r["learnable"]["count"] >= NO_GRAIN * g["d"]:
@@ -53,8 +54,10 @@ def _labels(r: Mapping[str, Any]) -> dict[str, str]:
         f"({check['low']:.2f} to {check['high']:.2f})."
     )
     more = (
-        "Along every direction the dependence between data and label is measured by distance correlation, which also sees "
-        "what is not linear. The difficulty is the logarithm (base 10) of the average eigenvalue over the eigenvalue where "
+        "Along every direction the dependence between data and label is measured by distance correlation, "
+        "which also sees "
+        "what is not linear. The difficulty is the logarithm (base 10) of the average eigenvalue over the "
+        "eigenvalue where "
         f"the label is.{quoted}"
     )
     if inside["value"] is None:
@@ -79,9 +82,11 @@ def _rule(r: Mapping[str, Any]) -> dict[str, str] | None:
     level = "good" if lost < 0.02 else "note" if lost < 0.1 else "warn"
     return _said(
         level,
-        f"A linear rule gets {_percent(everything)} right with all directions, {_percent(inside)} with the learnable ones"
-        f"{outside} (always guessing the largest class: {linear['chance']:.0%}).",
-        "A linear discriminant, learnt on one half of the samples and tried on the other, both ways round. Signal that is "
+        f"A linear rule gets {_percent(everything)} right with all directions, {_percent(inside)} with the "
+        f"learnable ones"
+        f"{outside} (always guessing the largest class: {100 * linear['chance']:.0f} %).",
+        "A linear discriminant, learnt on one half of the samples and tried on the other, both ways round. "
+        "Signal that is "
         "linear and outside of the learnable directions is there in the data and hard to find for the network.",
     )
 
@@ -90,9 +95,10 @@ def _samples(r: Mapping[str, Any]) -> dict[str, str]:
     samples = r["samples"]
     return _said(
         "note",
-        f"{len(samples['kept'])} of {r['data']['samples']} samples stay when the lowest-scored {1 - samples['keep']:.0%} of "
-        "each class are dropped.",
-        "A sample's score is xᵀGx / ‖x‖² relative to a random direction: how much of it lies where the network can learn. "
+        f"{len(samples['kept'])} of {r['data']['samples']} samples stay when the lowest-scored "
+        f"{100 * (1 - samples['keep']):.0f} % of each class are dropped.",
+        "A sample's score is xᵀGx / ‖x‖² relative to a random direction: how much of it lies where the "
+        "network can learn. "
         "The list of kept samples can be downloaded under Samples; whether pruning by it helps was measured in "
         "docs/reproduction.md (tables 1 and 2).",
     )
@@ -113,7 +119,7 @@ def _how(r: Mapping[str, Any]) -> dict[str, str]:
 def _percent(e: Mapping[str, Any]) -> str:
     if e["value"] is None:
         return "an unknown share"
-    error = "" if not e["stderr"] else f" ± {100 * e['stderr']:.1f}"
+    error = "" if not e["stderr"] or e["stderr"] < 5e-4 else f" ± {100 * e['stderr']:.1f}"
     return f"{100 * e['value']:.1f}{error} %"
 
 

@@ -1,4 +1,4 @@
-"""Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`."""
+"""Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`, `timm:NAME`."""
 
 import inspect
 import re
@@ -16,6 +16,7 @@ from netgrain.models.imports import importable, module_by_name, module_from_file
 from netgrain.models.lenet import LeNet, SmallLeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
+from netgrain.models.timm_models import PREFIX, find_timm
 from netgrain.models.vgg import VGG11
 from netgrain.models.vit import ViT
 
@@ -77,8 +78,9 @@ def load_model(spec: str, **defaults: object) -> ModelSpec:
     """The family of networks that a text describes: a callable that returns a fresh module each time.
 
     `spec` is a built-in name (`mlp`, `lenet`, `smalllenet`, `vgg11`, `resnet18`, `vit`, in any case), or
-    `path/file.py:name` or `package.module:name` for a class or function that returns a module; each may be
-    followed by `:key=value,...`. Values are read as whole numbers, numbers, true, false, none, else as words.
+    `path/file.py:name` or `package.module:name` for a class or function that returns a module, or `timm:NAME` (extra
+    [vision]) with timm's random initialisation; each may be followed by `:key=value,...`. Values are read as whole
+    numbers, numbers, true, false, none, else as words.
 
     `defaults` fill in options that the text leaves open; the user's own callables get those of them that they
     have a parameter for.
@@ -116,6 +118,8 @@ def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | Non
     head, _, rest = spec.partition(":")
     if builtin := BUILTIN.get(head.strip().casefold()):
         return builtin, rest, None
+    if head.strip().casefold() == PREFIX:
+        return *find_timm(spec), None
     if match := _FILE.fullmatch(spec):
         file = (base / Path(match["file"]).expanduser()).resolve()
         _check_named(spec, match["file"], match["name"])

@@ -1,0 +1,96 @@
+"""A card: one picture and a few lines of Markdown about the grain of a family, for a README or a model card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netgrain.errors import NetgrainError
+from netgrain.files import write_whole
+from netgrain.geometry import Geometry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOP, LAST = 8, 4  # directions drawn
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Card:
+    """The grain of one family in a picture and in words."""
+
+    name: str
+    G: Geometry
+
+    def markdown(self, picture: str = "grain.png") -> str:
+        """A few lines that can stand in any README."""
+        G = self.G
+        halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in (0.5, 0.9, 0.99))
+        shape = " × ".join(map(str, G.input_shape))
+        how = (
+            f"closed form{', exact at any width' if G.exact else ', wide limit'}"
+            if G.method == "closed-form"
+            else f"sampled from {G.members} random networks"
+        )
+        blind = G.d - int((G.eigenvalues > 1e-12 * G.eigenvalues[0]).sum())
+        seen = f" It does not react at all to {blind} of them." if blind else ""
+        return (
+            f"### The grain of {_plain(self.name)}\n\n"
+            f"![directions the network reacts to]({picture})\n\n"
+            f"Of the {G.d} directions of its {shape} input, its geometry lies {halves}; effective rank "
+            f"{G.effective_rank.value:.3g}.{seen} ({how}; made by netgrain)\n"
+        )
+
+    def figure(self) -> Figure:
+        """Spectrum, the leading directions and the last ones."""
+        from matplotlib.figure import Figure
+
+        from netgrain import plots
+
+        G = self.G
+        figure = Figure(figsize=(9.6, 3.0), layout="constrained")
+        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.9))
+        ax = left.subplots()
+        plots.spectrum(G, ax, log_x=True)
+        ax.set_title("spectrum", fontsize=10)
+        columns = max(TOP // 2, LAST)
+        grid = right.subplots(3, columns)
+        vectors = [*G.directions(min(TOP, G.d)), *G.directions(min(LAST, G.d), bottom=True)]
+        names = [f"{i + 1}" for i in range(min(TOP, G.d))] + [f"{G.d - LAST + i + 1}" for i in range(min(LAST, G.d))]
+        for cell in grid.flat:
+            cell.axis("off")
+        for cell, vector, name in zip(grid.flat, vectors, names, strict=False):
+            plots.draw_vector(cell, vector.numpy())
+            cell.set_title(name, fontsize=7, pad=2)
+        right.suptitle("what it reacts to most (first two rows) and least (last row)", fontsize=10)
+        figure.suptitle(self.name, fontsize=11)
+        return figure
+
+    def save(self, folder: str | Path) -> Path:
+        """Write grain.png and grain.md into a folder."""
+        from netgrain.plots import png
+
+        folder = Path(folder)
+        picture, text = png(self.figure()), self.markdown().encode()  # both are made before either is written
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "grain.png", picture)
+        return write_whole(folder / "grain.md", text)
+
+    def __repr__(self) -> str:
+        return f"Card({self.name}, {self.G!r})"
+
+
+def card(name: str, G: Geometry) -> Card:
+    """The card of a family from its geometry."""
+    if not G.trace.value > 0:
+        raise NetgrainError(
+            f"the input gradient of {name} is exactly zero at initialisation (a zero-initialised last layer?), so "
+            "there is no grain to show; probe the features below it, or a trained checkpoint."
+        )
+    return Card(name, G)
+
+
+def _plain(name: str) -> str:
+    """Without what Markdown or HTML would take for markup."""
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in " ".join(name.split()))

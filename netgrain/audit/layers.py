@@ -1,0 +1,224 @@
+"""Which layer loses a direction: the gain of a direction relative to an average one, after every layer.
+
+    gain_l(u) = E‖J_l u‖² / (E tr J_lᵀJ_l / d),      J_l = ∂h_l/∂x,   h_l the output of layer l,   ‖u‖ = 1
+
+Before the first layer every gain is 1; after the last one it is uᵀGu · d / tr G. A layer's factor is its gain divided
+by that of the tensor it was given, so that branches are compared with where they started.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netgrain.audit.recording import BETWEEN, INPUT, Recorder, called_once, measured
+from netgrain.ensemble import Make, check_deterministic, forward, member, model_dtype, stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.origin import resolve
+from netgrain.probes import Probe
+from netgrain.threads import one_thread
+
+NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
+SAME = 1e-9  # a step outside the layers that changes no gain by more than this is not listed
+
+
+@dataclass(frozen=True)
+class Loser:
+    """The layer at which a direction loses most, and gain after / gain before (0: all of it)."""
+
+    layer: str
+    factor: Estimate
+
+    def __repr__(self) -> str:
+        return f"{self.layer} (gain × {self.factor})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerProfile:
+    """Gains of k directions after every layer, in forward order; the last one is the output of the network.
+
+    Work done outside leaf modules that are called once (functions, shared modules) is a step of its own, named
+    "before LAYER" or "output". NaN: the layer lets nothing through at all.
+    """
+
+    names: tuple[str, ...]
+    gains: Tensor  # (k, layers) float64
+    errors: Tensor  # (k, layers) standard errors of the gains over members
+    factors: Tensor  # (k, layers): gain after / gain of the layer's own input
+    factor_errors: Tensor  # (k, layers)
+    members: int
+    probe: str
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def gain(self, j: int, layer: str) -> Estimate:
+        """The gain of direction j after a layer."""
+        if layer not in self.names:
+            raise NetgrainError(f"there is no layer '{layer}'; expected one of {', '.join(self.names)}.")
+        column = self.names.index(layer)
+        return Estimate(float(self.gains[j, column]), float(self.errors[j, column]), self.members)
+
+    def loser(self, j: int = 0) -> Loser:
+        """Where direction j loses most: the layer with the smallest factor (of several zeros the first).
+
+        A factor of 1 or more means that no layer loses it.
+        """
+        if not 0 <= j < len(self.gains):
+            raise NetgrainError(f"direction {j} was asked for; expected 0 to {len(self.gains) - 1}.")
+        column = int(self.factors[j].nan_to_num(math.inf, posinf=math.inf).argmin())
+        factor = Estimate(float(self.factors[j, column]), float(self.factor_errors[j, column]), self.members)
+        return Loser(self.names[column], factor)
+
+    def __repr__(self) -> str:
+        k = len(self.gains)
+        shown = [
+            f"direction {j}: gain {float(self.gains[j, -1]):.3g}, least at {self.loser(j)}" for j in range(min(k, 4))
+        ]
+        more = [f"and {k - 4} more"] if k > 4 else []
+        head = f"{len(self)} layers, {self.members} member{'s' * (self.members != 1)}, probe {self.probe}"
+        return f"LayerProfile({head}; {'; '.join(shown + more)})"
+
+
+@one_thread()
+def layer_profile(
+    make: Make,
+    directions: Tensor,  # (k, *input_shape), any length but zero
+    *,
+    probe: Probe | None = None,
+    members: int = 32,
+    random: int = 8,
+    probes: int = 1,
+    seed: int = 0,
+) -> LayerProfile:
+    """The gains of given directions after every layer of a family, over fresh members.
+
+    J_l u comes from central differences in double precision (in the network's own where it refuses), the average
+    direction from `random` random unit vectors for each member (from a whole basis where d is no larger). probe: the
+    origin by default, its σ → 0 limit at a kink; probes: points for each member.
+
+    A matrix with singular values 2 and 0, then one that turns and doubles:
+
+    >>> from torch import nn
+    >>> def make():
+    ...     net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    ...     net[0].weight.data = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
+    ...     net[1].weight.data = torch.tensor([[0.0, -2.0], [2.0, 0.0]])
+    ...     return net
+    >>> profile = layer_profile(make, torch.eye(2), members=2)
+    >>> profile.gains.round(decimals=6).tolist(), profile.loser(1).layer
+    ([[2.0, 2.0], [0.0, 0.0]], '0')
+    """
+    units = _units(directions)
+    shape = tuple(units.shape[1:])
+    for name, value in (("members", members), ("random", random), ("probes", probes)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise NetgrainError(f"expected {name} as a positive whole number, found {value!r}.")
+    model = member(make, seed, 0)
+    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    check_deterministic(model, x)
+    resolved = resolve(probe, model, shape, "all")
+    hooked, repeated = called_once(model, x)
+    dtype = _precision(make, seed, x)
+    along, average = [], []  # for each member (k, steps), (steps,)
+    first: Recorder | None = None
+    for i in range(members):
+        model = member(make, seed, i).to(dtype)
+        points = resolved.probe.points(shape, probes, stream(seed, "probe", i)).to(dtype)
+        vectors = torch.cat([units, _random_units(shape, random, stream(seed, "layers", i))]).to(dtype)
+        record = measured(model, hooked, points, vectors)
+        if first is not None and record.names != first.names:
+            raise NetgrainError("the members do not all call the same layers; expected one order for all of them.")
+        first = first or record
+        squares = torch.stack(record.squares, 1)  # (k + random, steps)
+        along.append(squares[: len(units)])
+        average.append(squares[len(units) :].mean(0))
+    assert first is not None
+    notes = [resolved.note] if resolved.note else []
+    if repeated:
+        notes.append(f"called more than once, so not listed by themselves: {', '.join(repeated)}")
+    if dtype != torch.float64:
+        notes.append("differences in single precision: the network does not run in double")
+    return _summary(first, torch.stack(along), torch.stack(average), NOTHING[dtype], resolved.text, tuple(notes))
+
+
+def _precision(make: Make, seed: int, x: Tensor) -> torch.dtype:
+    try:
+        with torch.no_grad():
+            forward(member(make, seed, 0).double(), x.double())
+    except NetgrainError:  # constants in single precision, for one; x itself was accepted before
+        return torch.float32
+    return torch.float64
+
+
+# --- over members --------------------------------------------------------------------------------------------------
+
+
+def _summary(
+    first: Recorder, along: Tensor, average: Tensor, nothing: float, probe: str, notes: tuple[str, ...]
+) -> LayerProfile:
+    """Ratios of means over members, with linearised errors; along (members, k, steps), average (members, steps)."""
+    m = len(along)
+    mean_average = average.mean(0)
+    gains = along.mean(0) / mean_average
+    gains = torch.where(gains < nothing, 0.0, gains)
+    # what each member adds to the relative error of a gain
+    share = (along / mean_average - gains * (average / mean_average)[:, None]) / gains.clamp(min=1e-300)
+    share = torch.where(gains == 0, 0.0, share)
+
+    def spread(t: Tensor) -> Tensor:
+        return t.std(0) / math.sqrt(m) if m > 1 else torch.full_like(t[0], math.nan)
+
+    sources = list(first.sources)
+    kept: list[int] = []
+    columns_before, shares_before = [], []
+    for step, name in enumerate(first.names):
+        source = sources[step]
+        before = torch.ones_like(gains[:, 0]) if source == INPUT else gains[:, source]
+        unchanged = torch.allclose(gains[:, step], before, rtol=SAME if nothing < 1e-10 else 1e-4, atol=nothing)
+        if unchanged and name.startswith(BETWEEN):
+            sources = [source if s == step else s for s in sources]
+            continue
+        kept.append(step)
+        columns_before.append(before)
+        shares_before.append(torch.zeros_like(share[..., 0]) if source == INPUT else share[..., source])
+    before, share_before = torch.stack(columns_before, 1), torch.stack(shares_before, 2)
+    gains, share = gains[:, kept], share[..., kept]
+    # a direction that was lost before is not lost again
+    factors = torch.where(before == 0, 1.0, gains / before.clamp(min=1e-300))
+    return LayerProfile(
+        names=tuple(first.names[s] for s in kept),
+        gains=gains,
+        errors=spread(share) * gains,
+        factors=factors,
+        factor_errors=spread(share - share_before) * factors,
+        members=m,
+        probe=probe,
+        notes=notes,
+    )
+
+
+def _units(directions: Tensor) -> Tensor:
+    vectors = torch.as_tensor(directions).detach().cpu().double()
+    if vectors.dim() < 2 or vectors.numel() == 0:
+        raise NetgrainError(f"expected directions of shape (k, *input_shape), found {tuple(vectors.shape)}.")
+    norms = torch.linalg.vector_norm(vectors.flatten(1), dim=1)
+    if not bool(torch.isfinite(norms).all()) or bool((norms == 0).any()):
+        bad = int((~torch.isfinite(norms) | (norms == 0)).nonzero()[0])
+        raise NetgrainError(f"direction {bad} has length {float(norms[bad]):g}; expected finite and not zero.")
+    units: Tensor = vectors / norms.reshape(-1, *[1] * (vectors.dim() - 1))
+    return units
+
+
+def _random_units(shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+    d = math.prod(shape)
+    if d <= count:
+        return torch.eye(d, dtype=torch.float64).reshape(d, *shape)
+    v = torch.randn(count, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    units: Tensor = v / torch.linalg.vector_norm(v, dim=1, keepdim=True)
+    return units.reshape(count, *shape)

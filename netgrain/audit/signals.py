@@ -1,0 +1,202 @@
+"""Can this family learn this pattern? Where a signal stands among all directions, and the layer that loses it.
+
+    g(u) = uᵀGu · d / tr G,      u = signal / ‖signal‖
+
+g = 1 is an average direction. The words are about g alone:
+
+    invisible   g < 0.001       one thousandth of the squared gradient of an average direction
+    hard        g < 1/3
+    average     1/3 ≤ g < 3
+    easy        g ≥ 3
+
+They say how strongly a fresh network reacts to the pattern compared with others, not whether it ever can be learnt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.audit.gains import relative_gains
+from netgrain.audit.layers import LayerProfile, Loser, layer_profile
+from netgrain.audit.validity import validity
+from netgrain.average import average_geometry
+from netgrain.ensemble import Make, stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.geometry import Geometry
+from netgrain.sampling import checked_shape
+
+INVISIBLE, HARD, EASY = 1e-3, 1 / 3, 3.0
+RANDOM = 1000  # random directions that a signal is ranked among
+SIGMAS = 2.0  # how far a gain may be off when the words around it are named
+SAME = 1e-6  # relative: eigenvalues closer than this to uᵀGu are equal to it
+ROUNDING = 1e-12  # gains below this are zero
+
+
+def word_for(gain: float) -> str:
+    """The word for a gain relative to an average direction.
+
+    >>> [word_for(g) for g in (0.0, 0.1, 1.0, 3.0)]
+    ['invisible', 'hard', 'average', 'easy']
+    """
+    return "invisible" if gain < INVISIBLE else "hard" if gain < HARD else "average" if gain < EASY else "easy"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Visibility:
+    """How visible a signal is to a family of networks."""
+
+    direction: Tensor  # the signal with unit norm, input_shape
+    gain: Estimate  # relative to an average direction
+    among_random: float  # share of random unit directions v with vᵀGv below uᵀGu
+    among_eigenvalues: float  # share of the d eigenvalues below uᵀGu, equal ones counted half; NaN: not known
+    G: Geometry
+    profile: LayerProfile | None = None
+
+    @property
+    def word(self) -> str:
+        """ "easy", "average", "hard" or "invisible", by the thresholds of this module."""
+        return word_for(self.gain.value)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The words two standard errors below and above the gain; equal where the word is sure."""
+        reach = SIGMAS * (0.0 if math.isnan(self.gain.stderr) else self.gain.stderr)
+        return word_for(self.gain.value - reach), word_for(self.gain.value + reach)
+
+    @property
+    def loser(self) -> Loser | None:
+        """The layer at which the signal loses most; None where no layer surely loses it (or none was asked for)."""
+        found = None if self.profile is None else self.profile.loser(0)
+        if found is None:
+            return None
+        reach = SIGMAS * (0.0 if math.isnan(found.factor.stderr) else found.factor.stderr)
+        return found if found.factor.value + reach < 1 else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        lost = self.loser
+        return {
+            "word": self.word,
+            "gain": self.gain.as_dict(),
+            "among_random": self.among_random,
+            "among_eigenvalues": None if math.isnan(self.among_eigenvalues) else self.among_eigenvalues,
+            "difficulty": -math.log10(max(self.gain.value, 1e-12)),
+            "validity": validity(),
+            "lost_at": None if lost is None else {"layer": lost.layer, "factor": lost.factor.as_dict()},
+        }
+
+    def __repr__(self) -> str:
+        low, high = self.words
+        verdict = self.word if low == high else f"{self.word} ({low} to {high} within its error)"
+        gain = f"{self.gain.value:.3g}" + (f" ± {self.gain.stderr:.1g}" if self.gain.stderr > 0 else "")
+        ranks = f"above {self.among_random:.0%} of random directions"
+        if not math.isnan(self.among_eigenvalues):
+            ranks += f" and {self.among_eigenvalues:.0%} of the network's own"
+        facts = [f"gain {gain} of an average direction", ranks]
+        if self.profile is not None:
+            facts.append(f"loses most at {self.loser}" if self.loser else "no single layer loses it")
+        return f"Visibility({verdict}: {'; '.join(facts)})"
+
+
+def visible(
+    make: Make,
+    signal: Tensor | np.ndarray[Any, Any],  # input_shape; any length but zero
+    input_shape: Sequence[int] | None = None,
+    G: Geometry | None = None,
+    *,
+    layers: bool = True,
+    layer_members: int = 32,
+    seed: int = 0,
+    **options: Any,
+) -> Visibility:
+    """How visible a pattern is to a family of networks: its gain, its rank among directions, the layer that loses it.
+
+    input_shape: that of the signal by default. G: the family's geometry where it is known already; otherwise
+    `ng.average_geometry` makes it with these options (which belong to it). layers=False leaves out the layer, which is
+    sought with layer_members fresh networks.
+
+    An average pool over two neighbours does not see their difference:
+
+    >>> from torch import nn
+    >>> def make():
+    ...     return nn.Sequential(nn.AvgPool1d(2), nn.Flatten(), nn.Linear(1, 1, bias=False))
+    >>> found = visible(make, torch.tensor([[1.0, -1.0]]))
+    >>> found.word, found.gain.value, found.among_eigenvalues, found.loser.layer
+    ('invisible', 0.0, 0.25, '0')
+    """
+    u = _direction(signal, input_shape, G)
+    shape = tuple(u.shape)
+    if G is None:
+        G = average_geometry(make, shape, seed=seed, **options)
+    elif options:
+        raise NetgrainError(f"{next(iter(options))}= belongs to making G, and a G was given; leave one of them out.")
+    values, errors = relative_gains(G, u[None])
+    gain = float(values[0]) if float(values[0]) > ROUNDING else 0.0
+    profile = (
+        layer_profile(make, u[None], members=layer_members, probe=options.get("probe"), seed=seed) if layers else None
+    )
+    return Visibility(
+        direction=u,
+        gain=Estimate(gain, float(errors[0]), G.form.parts),
+        among_random=_among_random(G, gain, seed),
+        among_eigenvalues=_among_eigenvalues(G, gain),
+        G=G,
+        profile=profile,
+    )
+
+
+def _among_random(G: Geometry, gain: float, seed: int) -> float:
+    """P(g(v) < gain) for v uniform on the sphere, from RANDOM draws."""
+    generator = torch.Generator().manual_seed(stream(seed, "random directions", G.d))
+    below, pieces = 0, math.ceil(RANDOM / 100)
+    for _ in range(pieces):
+        v = torch.randn(100, G.d, generator=generator, dtype=torch.float64)
+        found = (v * G.form.matvec(v)).sum(1) / v.square().sum(1) * (G.d / G.form.trace())
+        below += int((found < gain * (1 - SAME)).sum())
+    return below / (100 * pieces)
+
+
+def _among_eigenvalues(G: Geometry, gain: float) -> float:
+    """The share of eigenvalues below gain · tr G / d, each block of equal ones with its multiplicity."""
+    level = gain * G.form.trace() / G.d
+    blocks = G.blocks()
+    top = blocks[0].value
+    margin = max(SAME * level, ROUNDING * top)
+    above = sum(b.size for b in blocks if b.value > level + margin)
+    equal = sum(b.size for b in blocks if abs(b.value - level) <= margin)
+    known = sum(b.size for b in blocks)
+    if known < G.d and above + equal == known:
+        return math.nan  # it lies among those that were not computed
+    return (G.d - above - equal / 2) / G.d
+
+
+def _direction(signal: Any, input_shape: Sequence[int] | None, G: Geometry | None) -> Tensor:
+    try:
+        found = torch.as_tensor(signal).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise NetgrainError(f"the signal is {type(signal).__name__}; expected an array of numbers ({e}).") from e
+    if found.is_complex() or found.dim() == 0:
+        raise NetgrainError(f"the signal is {found.dtype} {tuple(found.shape)}; expected an array of real numbers.")
+    vector = found.double()
+    shapes = [("input_shape is", None if input_shape is None else checked_shape(input_shape))]
+    shapes.append(("the geometry is for inputs of shape", None if G is None else G.input_shape))
+    for what, shape in shapes:
+        if shape is not None and tuple(vector.shape) != tuple(shape):
+            raise NetgrainError(
+                f"the signal has shape {tuple(vector.shape)}, {what} {tuple(shape)}; expected the same: reshape it."
+            )
+    if not bool(torch.isfinite(vector).all()):
+        bad = int((~torch.isfinite(vector)).sum())
+        raise NetgrainError(f"the signal holds {bad} numbers that are NaN or Inf; expected finite ones: repair it.")
+    norm = float(torch.linalg.vector_norm(vector))
+    if norm == 0:
+        raise NetgrainError("the signal is zero everywhere, so it has no direction; expected a pattern.")
+    return vector / norm

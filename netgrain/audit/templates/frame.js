@@ -1,0 +1,99 @@
+// The page around the content: tabs, light and dark, downloads, printing.
+const tabs = [...document.querySelectorAll('[role="tab"]')];
+const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
+let open = 0;
+
+function openTab(index, { focus = false, remember = true } = {}) {
+  open = (index + tabs.length) % tabs.length;
+  hideTip();
+  tabs.forEach((tab, i) => {
+    tab.setAttribute("aria-selected", String(i === open));
+    tab.tabIndex = i === open ? 0 : -1;
+    panels[i].hidden = i !== open;
+  });
+  const strip = tabs[open].parentElement;
+  strip.scrollLeft = tabs[open].offsetLeft - strip.offsetLeft - (strip.clientWidth - tabs[open].offsetWidth) / 2;
+  if (focus) tabs[open].focus({ preventScroll: true });
+  if (remember) {
+    try {
+      // not the panel's own id: the browser would scroll to it
+      history.replaceState(null, "", `#/${panels[open].id}`);
+    } catch {
+      // a page inside another one may not change its address
+    }
+  }
+  redraw();
+}
+
+tabs.forEach((tab, i) => {
+  tab.addEventListener("click", () => openTab(i));
+  tab.addEventListener("keydown", (event) => {
+    const next = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    openTab(next, { focus: true });
+  });
+});
+
+const themeButton = document.getElementById("theme");
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme || (prefersDark.matches ? "dark" : "light")) === "dark";
+function nameTheme() {
+  themeButton.textContent = isDark() ? "Light" : "Dark";
+  themeButton.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
+  themeButton.removeAttribute("aria-pressed");
+}
+themeButton.addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  nameTheme();
+});
+prefersDark.addEventListener("change", nameTheme);
+nameTheme();
+
+function save(name, type, content) {
+  const address = URL.createObjectURL(new Blob([content], { type }));
+  const link = el("a", { href: address, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+const files = {
+  kept: () => save("kept.csv", "text/csv", `${["index", ...list(at(report, "samples", "kept"))].join("\n")}\n`),
+  json: () => save("netgrain.json", "application/json", JSON.stringify(report, null, 1)),
+};
+for (const button of document.querySelectorAll("[data-download]")) {
+  button.addEventListener("click", () => files[button.dataset.download]());
+}
+
+// On paper everything is open.
+let closed = null;
+function printing(on) {
+  if (on && !closed) {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const d of closed) d.open = true;
+    for (const panel of panels) panel.hidden = false;
+    redraw();
+  } else if (!on && closed) {
+    for (const d of closed) d.open = false;
+    closed = null;
+    openTab(open, { remember: false });
+  }
+}
+addEventListener("beforeprint", () => printing(true));
+addEventListener("afterprint", () => printing(false));
+matchMedia("print").addEventListener("change", (event) => printing(event.matches));
+
+// Called once, when all plots are registered.
+function start() {
+  const asked = panels.findIndex((panel) => `#/${panel.id}` === location.hash);
+  openTab(Math.max(0, asked), { remember: false });
+  let last = document.documentElement.clientWidth;
+  let waiting = 0;
+  addEventListener("resize", () => {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => {
+      if (document.documentElement.clientWidth !== last) redraw();
+      last = document.documentElement.clientWidth;
+    });
+  });
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
+}

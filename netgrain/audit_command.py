@@ -1,0 +1,243 @@
+"""The commands about a model and a data set: audit, compare; about a model alone: visible, card."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from netgrain.errors import NetgrainError
+from netgrain.shell import (
+    DataDir,
+    Download,
+    Json,
+    Limit,
+    Model,
+    Seed,
+    Size,
+    as_text,
+    check_folder,
+    family,
+    parse_input,
+    plain_words,
+    print_rows,
+)
+
+if TYPE_CHECKING:
+    from netgrain.audit.auditing import Audit
+    from netgrain.data import Dataset
+
+AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
+  netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
+  netgrain audit my_model.py:Net --data my.npz --weights trained.safetensors
+  netgrain audit timm:resnet18 --data photos/ --size 32
+  netgrain audit lenet --data digits --what-if "pool1=MaxPool2d(2)"
+"""
+COMPARE_EXAMPLES = """  netgrain compare lenet resnet18 vit --data digits --out compare.html
+  netgrain compare mlp my_model.py:Net --data my.npz --json"""
+
+Source = Annotated[
+    str,
+    typer.Option(
+        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, FILE.npz, or a FOLDER/ by class."
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of skipping it.")]
+Members = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Random networks behind G; closed form if not given.", show_default=False),
+]
+
+
+def audit(
+    model: Model,
+    data: Source,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html; or .json for numbers alone.")] = Path(
+        "report.html"
+    ),
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A trained checkpoint: .safetensors or a state dict.", show_default=False),
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if",
+            metavar="NAME=LAYER",
+            help='A change to try, as "pool1=AvgPool2d(2)"; may be given again.',
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="Share of the samples in the pruned list.")] = 0.7,
+    data_dir: DataDir = None,
+    download: Download = False,
+    size: Size = None,
+    limit: Limit = None,
+    strict: Strict = False,
+    members: Members = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Say what a network will find easy, hard or invisible in a data set, and write a page about it."""
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        check_file(out)
+        if not 0 < keep <= 1:
+            raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
+        from netgrain.audit.trained import read_weights
+
+        state = None if weights is None else read_weights(weights)
+        samples = _samples(data, data_dir, download, size, limit, strict, seed)
+        found = _audited(model, samples, state, keep, members, seed, what_if or ())
+        if not as_json or out != Path("report.html"):
+            found.save(out)
+    if as_json:
+        typer.echo(as_text(found.report))
+        return
+    print_rows([(MARKS[s["level"]], s["text"]) for s in found.report["sentences"]])
+    typer.echo(f"\nthe page is {out}")
+
+
+def compare(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL MODEL …", help="Two or more families of networks.")],
+    data: Source,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html.")] = Path("compare.html"),
+    data_dir: DataDir = None,
+    download: Download = False,
+    size: Size = None,
+    limit: Limit = None,
+    strict: Strict = False,
+    members: Members = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Audit several networks on one data set, side by side on one page, with a verdict for each pair."""
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        check_file(out)
+        if len(models) < 2:
+            raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
+        from netgrain.audit.comparing import compare as side_by_side
+        from netgrain.files import write_whole
+
+        samples = _samples(data, data_dir, download, size, limit, strict, seed)
+        report = side_by_side([_audited(m, samples, None, 0.7, members, seed, ()) for m in models])
+        if not as_json or out != Path("compare.html"):
+            from netgrain.audit.page import comparison
+
+            write_whole(out, (as_text(report) if out.suffix == ".json" else comparison(report)).encode())
+    if as_json:
+        typer.echo(as_text(report))
+        return
+    print_rows([(" and ".join(v["between"]), v["text"]) for v in report["verdicts"]])
+    typer.echo(f"\nthe page is {out}")
+
+
+MARKS = {"good": "+", "note": "·", "warn": "!", "bad": "!!"}
+
+
+def check_file(out: Path) -> None:
+    """Refuse a file that cannot be written before anything is computed."""
+    import os
+
+    if out.is_dir():
+        raise NetgrainError(f"--out expects a file, {out} is a folder; add a name such as report.html.")
+    folder = out.absolute().parent
+    if not folder.is_dir():
+        raise NetgrainError(f"--out: there is no folder {folder}; make it first, or choose another place.")
+    if not os.access(folder, os.W_OK | os.X_OK) or (out.exists() and not os.access(out, os.W_OK)):
+        raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
+
+
+def _samples(
+    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, strict: bool, seed: int
+) -> Dataset:
+    """A named set as it is standardised, or the user's own data, standardised here."""
+    path = Path(data)
+    if path.suffix == ".npz" or path.is_dir() or data.endswith("/"):
+        from netgrain.data.own import normalised, read
+
+        return normalised(read(path, strict=strict, size=size, limit=limit, seed=seed))
+    from netgrain.data import load
+
+    return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
+
+
+def _audited(
+    model: str,
+    samples: Dataset,
+    state: Any,
+    keep: float,
+    members: int | None,
+    seed: int,
+    changes: list[str] | tuple[str, ...],
+) -> Audit:
+    from netgrain.audit.auditing import audit as audited
+    from netgrain.audit.changes import swaps, tried
+
+    shape = tuple(samples.X.shape[1:])
+    make = family(model, shape, outputs=max(len(samples.classes), 2))
+    swap = swaps(changes)
+    found = audited(
+        make,
+        samples.X,
+        samples.y,
+        name=model,
+        data=samples.name,
+        note=samples.note,
+        classes=samples.classes,
+        features=getattr(samples, "features", None),
+        weights=state,
+        keep=keep,
+        members=members,
+        seed=seed,
+    )
+    return tried(found, make, swap, samples, seed=seed) if swap else found
+
+
+# --- about a model alone ----------------------------------------------------------------------------------------------
+
+VISIBLE_EXAMPLES = """  netgrain visible resnet18 --signal defect.npy
+  netgrain visible my_model.py:Net --signal pattern.npy --json"""
+CARD_EXAMPLES = """  netgrain card lenet --input 1x32x32 --out card
+  netgrain card my_model.py:Net --input 3x64x64"""
+
+
+def visible(
+    model: Model,
+    signal: Annotated[Path, typer.Option(metavar="FILE.npy", help="The pattern, an array of the input's shape.")],
+    members: Members = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Can the network learn this pattern? Its gain against random directions, and the layer that loses it."""
+    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        from netgrain.arrays import read_arrays
+        from netgrain.audit.signals import visible as seen
+
+        (pattern,) = read_arrays(signal, "signal")
+        shape = tuple(pattern.shape)
+        options = {} if members is None else {"members": members}
+        found = seen(family(model, shape), pattern, input_shape=shape, seed=seed, **options)
+    typer.echo(as_text(found.as_dict()) if as_json else repr(found))
+
+
+def card(
+    model: Model,
+    input_shape: Annotated[str, typer.Option("--input", metavar="SHAPE", help="As in 1x32x32.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grain.png and grain.md go.")] = Path("card"),
+    members: Members = None,
+    seed: Seed = 0,
+) -> None:
+    """One picture and a few lines of Markdown about a network's grain, for a README or a model card."""
+    with plain_words():
+        from netgrain.audit.cards import card as made
+        from netgrain.average import average_geometry
+
+        check_folder(out)
+        shape = parse_input(input_shape)
+        G = average_geometry(family(model, shape), shape, members=members, seed=seed)
+        written = made(model, G).save(out)
+    typer.echo(written.read_text())
+    typer.echo(f"written: {written} and {written.with_suffix('.png')}")
