@@ -193,3 +193,16 @@ def probe_variance(A: Tensor) -> float:
     """Variance of vᵀAv over all sign vectors v ∈ {±1}ᵏ, by listing them."""
     signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=len(A))), dtype=torch.float64)
     return float(torch.einsum("ni,ij,nj->n", signs, A.double(), signs).var(correction=0))
+
+
+def distance_correlation(x: Tensor, y: Tensor) -> float:
+    """Bias-corrected squared distance correlation of numbers x (n,) with labels y (n,), from all pairs."""
+    n = len(x)
+
+    def centred(D: Tensor) -> Tensor:
+        rows = D.sum(1) / (n - 2)
+        A = D - rows[:, None] - rows + D.sum() / ((n - 1) * (n - 2))
+        return A.fill_diagonal_(0)
+
+    a, b = centred((x[:, None] - x).abs().double()), centred((y[:, None] != y).double())
+    return float((a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt())

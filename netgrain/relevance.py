@@ -1,0 +1,333 @@
+"""How much of a label lies where a family can learn: class means, a linear rule, and a probe for what is not linear.
+
+Directions v_i are the eigenvectors of G, λ_i their eigenvalues. The learnable ones are the leading directions that
+carry 99 % of tr G (whole blocks of equal eigenvalues); the others are hard. For an MLP all are learnable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.estimate import Estimate
+from netgrain.geometry import Geometry
+
+LEARNABLE = 0.99  # of tr G
+FOLDS = 8  # of the samples, for error bars
+PROBE_SAMPLES = 4000  # behind a distance correlation
+MOST_PROBED = 1024  # directions probed for what is not linear
+SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity, at least
+NULLS = 4  # permutations of the labels, to know what chance gives
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The directions of a geometry as an orthonormal basis, with what makes some of them learnable."""
+
+    values: Tensor  # (d,) eigenvalues of G, descending
+    vectors: Tensor  # (d, d) rows
+    blocks: list[tuple[int, int]]
+    learnable: int  # so many of them, from the first
+
+
+def axes_of(G: Geometry, share: float = LEARNABLE) -> Axes:
+    """The eigenvectors of G; the learnable ones carry `share` of its trace, and a block is never cut."""
+    vectors = G.directions().flatten(1)
+    values = torch.zeros(G.d, dtype=torch.float64)
+    values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
+    blocks = [(b.start, b.stop) for b in G.blocks()]
+    if not float(values.sum()) > 0:
+        raise NetgrainError(
+            "the input gradient of this family is exactly zero, so no direction is learnable at initialisation; "
+            "probe the features below the last layer, or give a trained checkpoint."
+        )
+    cumulative = values.cumsum(0) / values.sum()
+    last = int((cumulative < share * (1 - 1e-12)).sum())
+    stop = next((b for a, b in blocks if a <= last < b), G.d)
+    return Axes(values, vectors, blocks, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """Where variance and labels of a data set lie along the axes of a family."""
+
+    variance: Tensor  # (d,) of the data along each direction
+    spectrum: Tensor  # (d,) eigenvalues of the data's own covariance, descending
+    explained: Tensor  # (d,) share of that variance which lies between class means, bias-corrected, 0 … 1
+    variance_learnable: Estimate  # share of all variance
+    means_learnable: Estimate  # share of the distances between class means
+    linear: dict[str, Estimate]  # accuracy of a linear rule on "all", "learnable", "hard" directions
+    chance: float  # share of the largest class
+    probed: Tensor  # indices of directions
+    dependence: Tensor  # squared distance correlation with the label along them, 0 for independence
+    dependence_learnable: Estimate  # share of the dependence found
+    difficulty: Estimate
+
+
+def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
+    """X (samples, *shape) with labels y (samples,).
+
+    The difficulty is log₁₀ of the mean eigenvalue over the eigenvalue where the label is,
+    −log₁₀ Σ p_i λ_i / (tr G / d), p_i the share of the label's dependence on direction i (its squared distance
+    correlation above what permuted labels give): 0 for a label anywhere, negative for one in the grain, large for one
+    the family is nearly blind to. Errors are over eight parts of the samples.
+    """
+    X, y = X.detach().cpu().flatten(1).float(), y.detach().cpu().long()
+    _check(axes, X, y)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "relevance")))
+    folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
+    whole = _Fold.sum(folds)
+    V, k = axes.vectors, axes.learnable
+    variance, between, _ = whole.along(V)
+    total = variance.sum()
+    explained = (between / variance.clamp(min=1e-12 * float(variance.max()))).clamp(0, 1)
+    inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:PROBE_SAMPLES]], V[:k], len(X)), len(X))
+    probed, dependence, per_fold = _dependence(axes, X, y, order, seed)
+    p_inside, difficulty = _located(axes, probed, dependence, per_fold)
+    counts = whole.counts
+    return Relevance(
+        variance=variance,
+        spectrum=torch.linalg.eigvalsh(whole.centred()[2]).flip(0).clamp(min=0),
+        explained=explained,
+        variance_learnable=inside,
+        means_learnable=_means_inside(folds, whole, V[:k]),
+        linear=_linear(axes, X, y, order, folds),
+        chance=float(counts.max() / counts.sum()),
+        probed=probed,
+        dependence=dependence,
+        dependence_learnable=p_inside,
+        difficulty=difficulty,
+    )
+
+
+def _check(axes: Axes, X: Tensor, y: Tensor) -> None:
+    if X.shape[1] != len(axes.values):
+        raise NetgrainError(f"the data have {X.shape[1]} entries a sample, the network takes {len(axes.values)}.")
+    if len(X) != len(y):
+        raise NetgrainError(f"{len(X)} samples came with {len(y)} labels; pass one label per sample.")
+    if int(y.min()) == int(y.max()):
+        raise NetgrainError(
+            f"all labels are {int(y.min())}; expected at least two classes, or there is nothing to learn."
+        )
+    if len(X) < 4 * FOLDS:
+        raise NetgrainError(f"{len(X)} samples are too few to say where the label lies; expected at least {4 * FOLDS}.")
+
+
+# --- class means ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Sums over some samples: counts (classes,), sums (classes, d), second moment (d, d)."""
+
+    counts: Tensor
+    sums: Tensor
+    squares: Tensor
+
+    @staticmethod
+    def of(X: Tensor, y: Tensor, classes: int) -> _Fold:
+        sums = torch.zeros(classes, X.shape[1], dtype=torch.float64).index_add_(0, y, X.double())
+        squares = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64)
+        for part in X.split(4096):
+            squares += (part.T @ part).double()
+        return _Fold(torch.bincount(y, minlength=classes).double(), sums, squares)
+
+    @staticmethod
+    def sum(folds: list[_Fold]) -> _Fold:
+        return _Fold(
+            torch.stack([f.counts for f in folds]).sum(0),
+            torch.stack([f.sums for f in folds]).sum(0),
+            sum((f.squares for f in folds[1:]), folds[0].squares.clone()),
+        )
+
+    def centred(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Shares of the classes, their means (classes, d) about the mean of all, and the covariance."""
+        n = self.counts.sum()
+        mean = self.sums.sum(0) / n
+        means = self.sums / self.counts.clamp(min=1)[:, None] - mean
+        return self.counts / n, means, self.squares / n - torch.outer(mean, mean)
+
+    def along(self, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Along each row of V: variance, the part of it between class means (bias-corrected), the part within."""
+        shares, means, covariance = self.centred()
+        variance = ((V @ covariance) * V).sum(1).clamp(min=0)
+        raw = (shares[:, None] * (means @ V.T).square()).sum(0)
+        classes, n = int((self.counts > 0).sum()), float(self.counts.sum())
+        within = (variance - raw).clamp(min=0) * n / max(n - classes, 1)
+        return variance, (raw - within * (classes - 1) / n).clamp(min=0), within
+
+
+def _means_inside(folds: list[_Fold], whole: _Fold, V: Tensor) -> Estimate:
+    """The share of Σ_c π_c ‖μ_c − μ‖² inside the span of V, from products of means of different folds: unbiased."""
+
+    def share(some: list[_Fold]) -> float:
+        total = _Fold.sum(some)
+        shares = total.centred()[0]
+        own = torch.stack([shares[:, None].sqrt() * f.centred()[1] for f in some])  # (folds, classes, d)
+        rows = torch.stack([own.sum(0), (own @ V.T @ V).sum(0)])
+        m = len(some)
+        squares = [float(r.square().sum()) for r in rows]
+        diagonal = [float(own.square().sum()), float((own @ V.T).square().sum())]
+        everything, inside = ((s - q) / (m * (m - 1)) for s, q in zip(squares, diagonal, strict=True))
+        return inside / everything if everything > 0 else math.nan
+
+    value = share(folds)
+    without = [share([f for j, f in enumerate(folds) if j != i]) for i in range(len(folds))]
+    mean = sum(without) / len(without)
+    n = len(folds)
+    return Estimate(min(max(value, 0.0), 1.0), math.sqrt((n - 1) / n * sum((w - mean) ** 2 for w in without)), n)
+
+
+# --- a linear rule ----------------------------------------------------------------------------------------------------
+
+
+def _linear(axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold]) -> dict[str, Estimate]:
+    """Accuracy of the linear discriminant learnt on one half and tried on the other, both ways round."""
+    V, k = axes.vectors, axes.learnable
+    chunks = order.chunk(FOLDS)
+    middle = len(chunks) // 2
+    halves = [
+        (torch.cat(part), _Fold.sum(mine))
+        for part, mine in ((chunks[:middle], folds[:middle]), (chunks[middle:], folds[middle:]))
+    ]
+    spaces = {"all": slice(0, len(V)), "learnable": slice(0, k), "hard": slice(k, len(V))}
+    right = dict.fromkeys(spaces, 0.0)
+    for (learn, fold), (test, _) in (halves, halves[::-1]):
+        shares, means, covariance = fold.centred()
+        mean = fold.sums.sum(0) / fold.counts.sum()
+        within = V @ (covariance - (means.T * shares) @ means) @ V.T
+        for name, where in spaces.items():
+            W, M = within[where, where], means @ V[where].T
+            if not len(W):
+                right[name] = math.nan
+                continue
+            shrink = min(max(SHRINK, len(W) / len(learn)), 0.9)
+            ridge = float(W.diagonal().mean()) * shrink
+            A = (1 - shrink) * W + max(ridge, 1e-12) * torch.eye(len(W), dtype=torch.float64)
+            rule = torch.linalg.solve(A, M.T)  # (directions, classes)
+            offset = -0.5 * (M * rule.T).sum(1) + shares.clamp(min=1e-12).log()
+            offset[shares == 0] = -math.inf
+            matrix = (V[where].T @ rule).float()
+            outputs = X[test] @ matrix + (offset - mean @ matrix.double()).float()
+            right[name] += float((outputs.argmax(1) == y[test]).double().sum())
+    n = len(order)
+    return {
+        name: Estimate(c / n, math.sqrt(max(c / n * (1 - c / n), 0.0) / n), n)
+        if not math.isnan(c)
+        else Estimate(math.nan)
+        for name, c in right.items()
+    }
+
+
+# --- what is not linear -----------------------------------------------------------------------------------------------
+
+
+def distance_correlation(x: Tensor, y: Tensor) -> Tensor:
+    """Squared distance correlation, bias-corrected, of every column of x (samples, columns) with labels y (samples,).
+
+    Labels are at distance 0 or 1. Independent variables give 0 on average (single values may be negative), and only
+    independent ones do in the limit: it sees what is not linear, too. Székely and Rizzo 2014.
+
+    >>> x = torch.tensor([-2.0, -1.0, 1.0, 2.0, -2.1, -0.9, 0.9, 2.2])[:, None]
+    >>> bool(distance_correlation(x, (x[:, 0].abs() > 1.5).long()) > 0.2)
+    True
+    """
+    n = len(x)
+    if n < 4:
+        raise NetgrainError(f"expected at least 4 samples for a distance correlation, found {n}.")
+    x = x.double() - x.double().mean(0)
+    order = x.argsort(0)
+    rows, total = _row_sums(x, order)
+    labels, y = y.unique(return_inverse=True)
+    counts = torch.bincount(y, minlength=len(labels)).double()
+    same = torch.zeros_like(total)
+    for c in range(len(labels)):
+        mine = x[y == c]
+        same += _row_sums(mine, mine.argsort(0))[1]
+    b_rows = (n - counts)[y]
+    b_total = b_rows.sum()
+    squares = 2 * n * x.square().sum(0)  # Σ (x_i − x_j)², the columns being centred
+    across = _unbiased(total - same, (rows * b_rows[:, None]).sum(0), total * b_total, n)
+    own = _unbiased(squares, rows.square().sum(0), total.square(), n)
+    own_b = _unbiased(b_total, b_rows.square().sum(), b_total.square(), n)
+    scale = own * own_b
+    return torch.where(scale > 0, across / scale.clamp(min=1e-300).sqrt(), torch.zeros_like(across))
+
+
+def _row_sums(x: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_j |x_i − x_j| for every i and column, and their sum: by sorting, without all pairs."""
+    n = len(x)
+    sorted_x = x.gather(0, order)
+    place = torch.arange(n, dtype=torch.float64)[:, None]
+    before = sorted_x.cumsum(0)
+    sums = (2 * place + 2 - n) * sorted_x - 2 * before + sorted_x.sum(0)
+    return torch.empty_like(x).scatter_(0, order, sums), sums.sum(0)
+
+
+def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
+    """The inner product of two U-centred distance matrices, from Σ a_ij b_ij, Σ a_i. b_i. and a.. b.. ."""
+    return (pairs - 2 * rows / (n - 2) + totals / ((n - 1) * (n - 2))) / (n * (n - 3))
+
+
+def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Probed directions, their dependence above chance, and the same from each half of the samples used."""
+    d = len(axes.values)
+    generator = torch.Generator().manual_seed(stream(seed, "probed directions"))
+    if d <= MOST_PROBED:
+        probed = torch.arange(d)
+    else:  # the leading ones, which matter most, and a random choice of the others
+        first = MOST_PROBED // 2
+        rest = first + torch.randperm(d - first, generator=generator)[: MOST_PROBED - first].sort().values
+        probed = torch.cat([torch.arange(first), rest])
+    rows = order[:PROBE_SAMPLES]
+    projected = X[rows] @ axes.vectors[probed].T.float()
+    labels = y[rows]
+    found = distance_correlation(projected, labels)
+    nulls = torch.stack(
+        [distance_correlation(projected, labels[torch.randperm(len(rows), generator=generator)]) for _ in range(NULLS)]
+    )
+    threshold = 2 * float(nulls.square().mean().sqrt())
+    halves = [
+        (distance_correlation(projected[part], labels[part]) - threshold * math.sqrt(2)).clamp(min=0)
+        for part in torch.arange(len(rows)).chunk(2)
+    ]
+    return probed, (found - threshold).clamp(min=0), halves
+
+
+def _located(axes: Axes, probed: Tensor, dependence: Tensor, halves: list[Tensor]) -> tuple[Estimate, Estimate]:
+    """The share of the dependence in learnable directions, and the difficulty."""
+    # where only some of the later directions were probed, each stands for several
+    weight = torch.ones(len(probed), dtype=torch.float64)
+    d, first = len(axes.values), MOST_PROBED // 2
+    if len(probed) < d:
+        weight[first:] = (d - first) / (len(probed) - first)
+    inside = (probed < axes.learnable).double()
+    relative = axes.values[probed] / axes.values.mean()
+
+    def both(found: Tensor) -> tuple[float, float]:
+        p = found * weight
+        if not float(p.sum()) > 0:
+            return math.nan, math.nan
+        p = p / p.sum()
+        return float((p * inside).sum()), -math.log10(max(float((p * relative).sum()), 1e-12))
+
+    value = both(dependence)
+    parts = [both(h) for h in halves]
+    share, difficulty = (
+        Estimate(value[i], abs(parts[0][i] - parts[1][i]) / 2 if len(parts) == 2 else math.nan, len(parts))
+        for i in (0, 1)
+    )
+    return share, difficulty
+
+
+def _ratio_error(X: Tensor, V: Tensor, n: int) -> float:
+    """Standard error of the share of variance inside the span of V, from some of n samples."""
+    centred = X - X.mean(0)
+    inside, whole = (centred @ V.T.float()).square().sum(1).double(), centred.square().sum(1).double()
+    ratio = inside.mean() / whole.mean()
+    return float((inside - ratio * whole).std() / whole.mean()) / math.sqrt(n)

@@ -1,0 +1,179 @@
+"""A golden geometry as a unit test: notice a changed initialisation, a zero head or wrong padding in milliseconds.
+
+    def test_grain():
+        assert_same_grain(make_model, "golden.safetensors", input_shape=(3, 32, 32))
+
+The file is made once with `write_golden` (or by running the test with NETGRAIN_UPDATE_GOLDEN=1) and committed: a few
+kilobytes, for it holds G only as its products with sixteen fixed random vectors, its trace and its diagonal.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.average import average_geometry
+from netgrain.ensemble import Make, stream
+from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.geometry import Geometry
+from netgrain.packed import read_packed, write_packed
+
+__all__ = ["assert_same_grain", "write_golden"]
+
+UPDATE = "NETGRAIN_UPDATE_GOLDEN"
+VECTORS = 16
+LAYOUT = 1
+MOST_DENSE = 4096  # dimensions up to which the diagonal is exact
+MEMBERS = 64  # where a family has no closed form
+SIGMAS = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Sketch:
+    products: Tensor  # (VECTORS, d): G z for fixed random z
+    diagonal: Tensor  # (d,), as an image this is where the network looks
+    trace: float
+    noise: float  # expected relative distance between two such sketches of one family
+    input_shape: tuple[int, ...]
+    method: str
+
+
+def write_golden(make: Make, path: str | Path, *, input_shape: Sequence[int], **options: Any) -> Path:
+    """Measure the family and write its golden file; options are those of `ng.average_geometry`."""
+    sketch = _sketched(make, tuple(input_shape), options)
+    header = {
+        "layout": LAYOUT,
+        "trace": sketch.trace,
+        "noise": sketch.noise,
+        "input_shape": list(sketch.input_shape),
+        "method": sketch.method,
+    }
+    return write_packed(
+        path, "golden geometry", header, {"products": sketch.products.float(), "diagonal": sketch.diagonal.float()}
+    )
+
+
+def assert_same_grain(
+    make: Make, path: str | Path, *, tol: float = 0.02, input_shape: Sequence[int] | None = None, **options: Any
+) -> None:
+    """Raise AssertionError, with what changed, unless the family still has the geometry of the golden file.
+
+    tol: the largest relative distance ‖G − G₀‖ / ‖G₀‖ (Frobenius, over the fixed vectors). Sampled families are
+    compared within four times their sampling noise on top of it. input_shape: only to make a missing file.
+
+    >>> import tempfile
+    >>> from torch import nn
+    >>> make = lambda: nn.Sequential(nn.Conv1d(1, 4, 3, padding=1, bias=False), nn.Flatten(), nn.Linear(32, 1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = write_golden(make, folder + "/golden.safetensors", input_shape=(1, 8))
+    ...     assert_same_grain(make, file)
+    """
+    path = Path(path)
+    if os.environ.get(UPDATE):
+        shape = input_shape if input_shape is not None or not path.exists() else _read(path).input_shape
+        if shape is None:
+            raise NetgrainError(f"{path} does not exist yet, so {UPDATE} needs input_shape= to make it.")
+        write_golden(make, path, input_shape=shape, **options)
+        return
+    if not path.exists():
+        raise NetgrainError(
+            f"{path} does not exist; make it once with netgrain.testing.write_golden(make, '{path}', input_shape=…) "
+            f"or by running this test with {UPDATE}=1, look at it, and commit it."
+        )
+    if not (math.isfinite(tol) and tol >= 0):
+        raise NetgrainError(f"expected tol as a number ≥ 0 such as 0.02, found {tol}.")
+    golden = _read(path)
+    if input_shape is not None and tuple(input_shape) != golden.input_shape:
+        raise NetgrainError(f"{path} is for inputs of shape {golden.input_shape}, asked for was {tuple(input_shape)}.")
+    now = _sketched(make, golden.input_shape, options)
+    apart = _apart(now.products, golden.products)
+    allowed = tol + SIGMAS * math.hypot(now.noise, golden.noise)
+    if apart > allowed:
+        raise AssertionError(
+            f"the geometry of the family is not that of {path}: ‖G − G₀‖ / ‖G₀‖ = {apart:.3g}, allowed are "
+            f"{allowed:.3g}. {_what_changed(now, golden, allowed)} If this is meant, run once with {UPDATE}=1."
+        )
+
+
+def _what_changed(now: _Sketch, golden: _Sketch, allowed: float) -> str:
+    if now.trace == 0:
+        return "Its input gradient is zero: is the last layer, or a whole branch, initialised to zero?"
+    factor = now.trace / golden.trace
+    same_shape = _apart(now.products / now.trace, golden.products / golden.trace) <= allowed
+    if same_shape:
+        return f"Only its size changed, by a factor of {factor:.3g}: was the initialisation, or a scale, changed?"
+    size = "" if abs(factor - 1) <= allowed else f"Its size changed by a factor of {factor:.3g}. "
+    border = _border_share(now, golden)
+    if border is not None and border > 0.75:
+        return f"{size}{border:.0%} of the change in where it looks is at the border: was padding or cropping changed?"
+    return f"{size}It looks along other directions: was the architecture (kernel, stride, pooling, skips) changed?"
+
+
+def _border_share(now: _Sketch, golden: _Sketch) -> float | None:
+    """The share of the change of the diagonal in the outer eighth of the sides, for images large enough."""
+    shape = golden.input_shape
+    if len(shape) != 3 or min(shape[1:]) < 16:
+        return None
+    width = min(shape[1:]) // 8
+    change = (now.diagonal - golden.diagonal).square().reshape(shape).sum(0)
+    inner = change[width:-width, width:-width].sum()
+    return 1 - float(inner / change.sum())
+
+
+def _apart(a: Tensor, b: Tensor) -> float:
+    return float((a - b).norm() / b.norm())
+
+
+def _sketched(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> _Sketch:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GrainWarning)  # of a zero geometry: said by the comparison
+        G = _geometry(make, shape, {"progress": False, **options})
+    generator = torch.Generator().manual_seed(stream(0, "golden vectors", G.d))
+    z = torch.randn(VECTORS, G.d, generator=generator, dtype=torch.float64)
+    products = G.form.matvec(z)
+    diagonal = G.matrix().diagonal() if G.d <= MOST_DENSE else (z * products).mean(0)
+    noise = _noise(G) if G.form.parts else 0.0
+    return _Sketch(products, diagonal, G.trace.value, noise, shape, G.method)
+
+
+def _geometry(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> Geometry:
+    if "members" not in options and "method" not in options:
+        try:
+            return average_geometry(make, shape, method="closed-form", **options)
+        except NetgrainError:  # no closed form; what is wrong with the model itself is said by sampling, too
+            options = {**options, "members": MEMBERS}
+    return average_geometry(make, shape, **options)
+
+
+def _noise(G: Geometry) -> float:
+    """Relative distance from the truth that sampling leaves: Corr c with the truth means √(1 − c²)/c off it."""
+    if G.trace.value == 0:
+        return 0.0
+    c = G.fidelity
+    if not math.isfinite(c) or c <= 0:
+        return 1.0
+    return math.hypot(math.sqrt(max(1 - c * c, 0.0)) / c, G.trace.stderr / max(G.trace.value, 1e-300))
+
+
+def _read(path: Path) -> _Sketch:
+    header, tensors = read_packed(path, "golden geometry")
+    if header.get("layout") != LAYOUT:
+        raise NetgrainError(
+            f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; make it anew."
+        )
+    return _Sketch(
+        tensors["products"].double(),
+        tensors["diagonal"].double(),
+        header["trace"],
+        header["noise"],
+        tuple(header["input_shape"]),
+        header["method"],
+    )
