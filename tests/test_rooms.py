@@ -52,6 +52,8 @@ ORDER = [
     "complexity",
     "integrations",
     "scores",
+    "relevance",
+    "testing",
     "regularizers",
     "claims",
     "engine",
