@@ -224,7 +224,7 @@ def npz(tmp_path: Path) -> Path:
 def test_audit_compare_and_what_if_from_the_shell(npz: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     code, text, error = _invoke(
-        "audit", "lenet", "--data", str(npz), "--out", str(out), "--what-if", "pool1=MaxPool2d(2)"
+        "audit", "lenet", "--data", str(npz), "--out", str(out), "--what-if", "layers.2=MaxPool2d(2)"
     )
     assert code == 0, error
     assert "of its geometry into" in text

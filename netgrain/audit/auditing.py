@@ -142,7 +142,7 @@ def audit(
                 "classes": list(labels),
                 "per_class": torch.bincount(y, minlength=len(labels)).tolist(),
                 "input_shape": list(shape),
-                "features": None if features is None else list(features),
+                "features": list(features) if features else None,
             },
             "geometry": _geometry(G),
             "spectrum": _spectrum(axes, found),
@@ -316,9 +316,9 @@ def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Se
         }
     ]
     named = None
-    if features is not None or X.dim() == 2:
-        names = list(features) if features is not None else [f"feature {i}" for i in range(X.shape[1])]
-        share = G.matrix().diagonal() * X.double().var(0)
+    if features or X.dim() == 2:
+        names = list(features) if features else [f"feature {i}" for i in range(X.shape[1])]
+        share = G.matrix().diagonal() * X.flatten(1).double().var(0)
         share = share / share.sum()
         order = share.argsort(descending=True).tolist()
         named = [{"name": names[i], "share": _number(float(share[i]))} for i in order]
