@@ -1,0 +1,37 @@
+"""Choose between three architectures for a data set, before training any of them.
+
+python examples/choose_architecture.py --out compare.html
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from netgrain.audit import audit, compare
+from netgrain.audit.page import comparison
+from netgrain.data import load
+from netgrain.models import MLP, ResNet18, ViT
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("compare.html"))
+    parser.add_argument("--samples", type=int, default=1400)
+    parser.add_argument("--width", type=float, default=0.25, help="of ResNet18 and ViT")
+    arguments = parser.parse_args()
+    train = load("digits", limit=(arguments.samples, 1)).train
+    families = {
+        "MLP": partial(MLP, channels=1, image_size=8),
+        "ResNet18": partial(ResNet18, channels=1, image_size=8, width=arguments.width),
+        "ViT": partial(ViT, channels=1, image_size=8, patch=4, width=arguments.width),
+    }
+    audits = [audit(make, train.X, train.y, name=n, data="digits", note=train.note) for n, make in families.items()]
+    report = compare(audits)
+    for verdict in report["verdicts"]:
+        print(f"- {verdict['text']}")
+    arguments.out.write_text(comparison(report))
+    print(f"\nlook at {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
