@@ -271,3 +271,19 @@ def test_make_is_any_callable() -> None:
     y = (X[:, 0] > 0).long()
     values = [audit(m, X, y, progress=False).report["geometry"]["trace"]["value"] for m in made]
     assert values[0] == pytest.approx(values[1])
+
+
+def test_validity_is_made_from_a_reproduction() -> None:
+    from netgrain.audit.validity import from_claims
+
+    rows = [
+        {"claim": f"{n}, linear: difficulty of the audit", "ours": r, "stderr": 0.03, "n": 4}
+        for n, r in (("LeNet", 0.9), ("ResNet18", 0.8))
+    ]
+    found = from_claims([*rows, {"claim": "other", "ours": 0.0, "stderr": 0.0, "n": 1}])
+    assert found["rho"] == 0.85
+    assert found["low"] == pytest.approx(0.85 - 1.96 * 0.03 / 2**0.5, abs=1e-3)
+    assert found["n"] == 8
+    assert "LeNet and ResNet18" in found["where"]
+    with pytest.raises(NetgrainError, match="no claim about the difficulty"):
+        from_claims([])
