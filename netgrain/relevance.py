@@ -35,20 +35,23 @@ class Axes:
     learnable: int  # so many of them, from the first
 
 
-def axes_of(G: Geometry, share: float = LEARNABLE) -> Axes:
-    """The eigenvectors of G; the learnable ones carry `share` of its trace, and a block is never cut."""
-    vectors = G.directions().flatten(1)
+def axes_of(G: Geometry) -> Axes:
+    """The eigenvectors of G."""
     values = torch.zeros(G.d, dtype=torch.float64)
     values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
-    blocks = [(b.start, b.stop) for b in G.blocks()]
+    return axes(values, G.directions().flatten(1), [(b.start, b.stop) for b in G.blocks()])
+
+
+def axes(values: Tensor, vectors: Tensor, blocks: list[tuple[int, int]]) -> Axes:
+    """Eigenvalues and eigenvectors; the learnable ones carry 99 % of the trace, and a block is never cut."""
     if not float(values.sum()) > 0:
         raise NetgrainError(
             "the input gradient of this family is exactly zero, so no direction is learnable at initialisation; "
             "probe the features below the last layer, or give a trained checkpoint."
         )
     cumulative = values.cumsum(0) / values.sum()
-    last = int((cumulative < share * (1 - 1e-12)).sum())
-    stop = next((b for a, b in blocks if a <= last < b), G.d)
+    last = int((cumulative < LEARNABLE * (1 - 1e-12)).sum())
+    stop = next((b for a, b in blocks if a <= last < b), len(values))
     return Axes(values, vectors, blocks, stop)
 
 

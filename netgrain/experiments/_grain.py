@@ -24,6 +24,7 @@ from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.models import load_model
 from netgrain.probes import Gaussian
+from netgrain.relevance import Axes, axes
 from netgrain.runs import Runner
 
 NARROW = {"ResNet18": 1 / 8, "ViT": 1 / 4, "VGG11": 1 / 8}  # widths at laptop scale; LeNet and MLP are always whole
@@ -109,6 +110,10 @@ class Grain:
         weights = torch.randn(stop - start, generator=generator, dtype=torch.float64)
         vector: Tensor = torch.tensordot(weights, self.directions[start:stop], 1)
         return torch.div(vector, vector.norm())
+
+    def axes(self) -> Axes:
+        """The same for `netgrain.relevance`."""
+        return axes(self.values, self.directions.flatten(1), self.blocks)
 
     def geometry(self) -> Geometry:
         """The matrix again, for scores, flips and samples."""

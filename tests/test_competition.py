@@ -1,0 +1,221 @@
+"""Figures 5 and 6: their directions, cross-overs and subspaces on cases known by hand, and what their claims say."""
+
+import itertools
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from netgrain.engine import Outcome
+from netgrain.errors import NetgrainError
+from netgrain.experiments import fig5, fig6
+from netgrain.experiments._grain import Grain
+
+# --- figure 5 -----------------------------------------------------------------------------------------------------
+
+
+def _grain_of(*sizes: int) -> Grain:
+    """Coordinate directions in eigenspaces of these sizes."""
+    starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    blocks = list(itertools.pairwise(starts))
+    d = starts[-1]
+    return Grain(torch.arange(d, 0, -1).double(), torch.eye(d).double().reshape(d, 1, 1, d), blocks, None, "made up")
+
+
+def test_axes_are_orthonormal_and_stay_in_their_eigenspaces() -> None:
+    grain = _grain_of(6, 1, 3)
+    for index, (start, stop) in {0: (0, 6), 6: (6, 7), 9: (7, 10), -1: (7, 10)}.items():
+        u1, u2, u3 = (u.flatten() for u in fig5.axes(grain, index, (2, 3), seed=4))
+        U = torch.stack([u1, u2, u3])
+        assert torch.allclose(U @ U.T, torch.eye(3).double(), atol=1e-12)
+        assert float(u1[start:stop].norm()) == pytest.approx(1)
+        assert float(U[1:, :6].norm()) == pytest.approx(math.sqrt(2))
+    again, other = (fig5.axes(grain, 0, (2, 3), seed=s)[0] for s in (4, 5))
+    assert torch.equal(again, fig5.axes(grain, 0, (2, 3), seed=4)[0])
+    assert not torch.allclose(again, other)
+
+
+def test_a_step_in_the_plane_of_the_circle_is_refused() -> None:
+    with pytest.raises(NetgrainError, match="third direction"):
+        fig5.axes(_grain_of(1, 2, 3), 1, (1, 2), seed=0)
+
+
+def test_crossing_of_lines_known_by_hand() -> None:
+    indices = [0, 1, 3, 7, 15]  # log₂(index + 1) = 0, 1, 2, 3, 4
+    for place in (0.25, 1.5, 2.75):
+        assert fig5.crossing(indices, [place - x for x in range(5)]) == pytest.approx(place)
+    assert fig5.crossing(indices, [1, -1, 1, -1, -1]) == pytest.approx(0.5)  # the first of several
+    assert fig5.crossing(indices, [1, 1, 1, 1, 0]) == 5
+    assert fig5.crossing(indices, [-1, 1, 1, 1, 1]) == -1
+
+
+def _fig5(gaps: dict[str, list[list[float]]], diverged: int = 0, spaces: tuple[int, ...] = (0, 1, 9)) -> fig5.Result:
+    config = replace(
+        fig5.PRESETS["smoke"],
+        networks={n: {**fig5.PRESETS["laptop"].networks[n], "indices": [0, 3, 15]} for n in gaps},
+    )
+    scores = {
+        n: {
+            "linear": [[50 + g for g in row] for row in rows],
+            "circle": [[50.0 for _ in row] for row in rows],
+            "both": [[90.0 for _ in row] for row in rows],
+        }
+        for n, rows in gaps.items()
+    }
+    return fig5.Result(config, scores, {n: list(spaces) for n in gaps}, dict.fromkeys(gaps, diverged))
+
+
+def _verdicts(result: fig5.Result) -> dict[str, str]:
+    return {c.name: c.verdict for c in fig5.claims(result)}
+
+
+def test_fig5_claims_hold_fail_and_stay_open() -> None:
+    crossed = [[40.0, 20.0, -20.0], [42.0, 21.0, -25.0], [41.0, 22.0, -22.0]]
+    assert set(
+        _verdicts(_fig5({"LeNet": crossed, "MLP": [[40.0, 41.0, 42.0]] * 2 + [[39.0, 45.0, 44.0]]})).values()
+    ) == {"holds"}
+    never = _fig5({"ResNet18": [[40.0, 41.0, 39.0], [42.0, 41.0, 40.0], [41.0, 39.0, 41.0]]})
+    assert _verdicts(never) == {
+        "ResNet18: linear part wins at the top": "holds",
+        "ResNet18: circle wins at the bottom": "fails",
+        "ResNet18: cross-over": "fails",
+    }
+    assert "3 of 3 seeds do not cross" in fig5.claims(never)[-1].note
+    mixed = _fig5(
+        {"LeNet": [[40.0, 20.0, -20.0], [40.0, 20.0, 20.0], [40.0, 20.0, 5.0]], "MLP": [[5.0, 1.0], [4.0, -3.0]]}
+    )
+    assert _verdicts(mixed)["LeNet: cross-over"] == "undecided"
+    assert _verdicts(mixed)["MLP: always the linear part"] == "undecided"
+    assert fig5._undecided(mixed) == {"LeNet", "MLP"}
+    assert fig5.claims(mixed)[0].value == pytest.approx(-1)  # the smallest of each seed
+
+
+def test_fig5_without_a_spread_of_eigenvalues_has_no_cross_over() -> None:
+    vit = _fig5({"ViT": [[50.0, 0.0, -50.0], [49.0, 0.0, -50.0]]}, diverged=2, spaces=(0, 64))
+    found = fig5.claims(vit)
+    assert [c.name for c in found] == ["ViT: linear part wins at the top", "ViT: circle wins at the bottom"]
+    assert all("2 diverged seeds left out" in c.note for c in found)
+    stuck = _fig5({"ViT": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]}, spaces=(0, 64))
+    assert set(_verdicts(stuck).values()) == {"undecided"}  # chance against chance is not a win
+    assert set(_verdicts(_fig5({"LeNet": []})).values()) == {"undecided"}
+
+
+def test_fig5_seeds_leave_as_wholes() -> None:
+    config = fig5.PRESETS["smoke"]
+
+    class Fake:
+        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
+            return [
+                Outcome(
+                    {
+                        "diverged": u["seed"] == 1 and u["index"] == 255 and u["model"]["network"] == "LeNet",
+                        **dict.fromkeys(fig5.PARTS, u["index"] / 255),
+                    }
+                )
+                for u in units
+            ]
+
+    grains = {n: _grain_of(1, 2) for n in config.networks}
+    result = fig5._collect(config, Fake(), grains, {"MLP": 3, "LeNet": 3})
+    assert result.accuracy["MLP"]["linear"] == [[0, 100]] * 3
+    assert result.accuracy["LeNet"]["circle"] == [[0, 100]] * 2
+    assert result.diverged == {"MLP": 0, "LeNet": 1}
+
+
+# --- figure 6 -----------------------------------------------------------------------------------------------------
+
+
+def test_directions_needed_and_overlap() -> None:
+    S = torch.diag(torch.tensor([5.0, 4.0, 1.0]))
+    assert [fig6.needed(torch.eye(3), S, share) for share in (0.1, 0.5, 0.51, 0.9, 1.0)] == [1, 1, 2, 2, 3]
+    assert fig6.needed(torch.eye(3).flip(0), S, 0.51) == 3
+    Q, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)))
+    turn, _ = torch.linalg.qr(torch.randn(2, 2, generator=torch.Generator().manual_seed(1)))
+    assert fig6.overlap(Q[:2], turn @ Q[:2]) == pytest.approx(1)  # a property of the spaces, not of their bases
+    assert fig6.overlap(Q[:2], Q[2:]) == pytest.approx(0, abs=1e-12)
+    assert fig6.overlap(Q[:2], Q[:4]) == pytest.approx(0.5)
+
+
+def _fig6(gains: list[list[float]], diverged: int = 0) -> fig6.Result:
+    config = fig6.PRESETS["smoke"]
+    scores = {"geometry": [[70 + g for g in row] for row in gains], "random": [[70.0 for _ in row] for row in gains]}
+    counts = {m: [[5, 9] for _ in gains] for m in fig6.METHODS}
+    return fig6.Result(
+        config, "digits", {"LeNet": scores}, {"LeNet": []}, {"LeNet": counts}, {"LeNet": [0.9, 1.0]}, 60.0,
+        {"LeNet": diverged},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdicts"),
+    [
+        ([[5.0, 3.0], [5.2, 3.1], [5.1, 2.9]], ["holds", "holds", "holds"]),
+        ([[-5.0, -3.0], [-5.2, -3.1], [-5.1, -2.9]], ["fails", "fails", "fails"]),
+        ([[5.0, -5.0], [5.2, -5.6], [5.1, -4.4]], ["undecided", "holds", "fails"]),
+        ([[0.0, 0.0], [0.0, 0.0]], ["undecided"] * 3),
+        ([], ["undecided"] * 3),
+    ],
+)
+def test_fig6_claims(gains: list[list[float]], verdicts: list[str]) -> None:
+    found = fig6.claims(_fig6(gains, diverged=1))
+    assert [c.verdict for c in found] == verdicts
+    assert [c.name for c in found] == [
+        "LeNet: geometry loses less", "LeNet: geometry loses less at 50 %", "LeNet: geometry loses less at 90 %",
+    ]  # fmt: skip
+    assert all("1 diverged seeds left out" in c.note for c in found)
+    assert "overlap by 0.90, 1.00" in found[0].note
+    assert "overlap by 1.00" in found[2].note
+
+
+def test_fig6_pairs_by_seed_and_keeps_the_order_of_shares() -> None:
+    config = replace(fig6.PRESETS["smoke"], whole_seeds=2)
+    worth = {"geometry": 0.8, "random": 0.6, "whole": 0.9}
+
+    class Fake:
+        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
+            return [
+                Outcome(
+                    {
+                        "diverged": u["seed"] == 0 and u["method"] == "random" and u["share"] == 0.9,
+                        "test": worth[u["method"]] - u["share"] / 10,
+                        "directions": round(10 * u["share"]),
+                        "majority": 0.6,
+                    }
+                )
+                for u in units
+            ]
+
+        has = staticmethod(lambda _units: True)
+
+    pool = {"name": "digits", "size": 16, "samples": 400, "tests": 100, "two": True}
+    bases = {"LeNet": Outcome({"overlap": [1.0, 1.0]}, {"basis": torch.eye(2)})}
+    result = fig6._collect(config, Fake(), pool, bases, {"LeNet": 3})
+    assert result.diverged == {"LeNet": 1}
+    assert result.whole["LeNet"] == [pytest.approx(90)]  # two were trained, the first seed left
+    assert result.accuracy["LeNet"]["geometry"] == [pytest.approx([75, 71])] * 2
+    assert result.gains("LeNet") == [pytest.approx([20, 20])] * 2
+    assert result.directions["LeNet"]["random"] == [[5, 9]] * 2
+
+
+def test_fig6_takes_the_share_out_of_what_it_trains_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def instead(_make: object, X: torch.Tensor, y: torch.Tensor, _settings: object, **_: object) -> object:
+        seen["X"], seen["y"] = X, y
+        return type("Stopped", (), {"diverged": True})()
+
+    monkeypatch.setattr(fig6, "train_member", instead)
+    config = fig6.PRESETS["smoke"]
+    pool = {"name": "digits", "size": 16, "samples": 40, "tests": 20, "two": True}
+    d = 256
+    work = partial(fig6._one, {"LeNet": torch.eye(d).double().reshape(d, 1, 16, 16)})
+    units = [u for u in fig6._units(replace(config, samples=30), pool, {"LeNet": 1}) if u["share"] in (0.0, 0.9)]
+    norms = {}
+    for unit in units:
+        assert work(unit).numbers["diverged"]
+        norms[unit["method"]] = float(seen["X"].double().square().sum())
+        assert len(seen["y"]) == 30
+    assert norms["geometry"] / norms["whole"] == pytest.approx(0.1, rel=1e-4)
+    assert norms["random"] / norms["whole"] == pytest.approx(0.1, rel=1e-4)

@@ -1,0 +1,129 @@
+"""Tables 1 and 2: the choices they compare drop what they should, and their claims say what the numbers say."""
+
+import pytest
+import torch
+
+from netgrain import Geometry
+from netgrain.engine import Outcome
+from netgrain.experiments import _grain, _pruning, tab1, tab2
+from netgrain.experiments._grain import Grain
+from netgrain.scores import prune
+
+
+def test_the_random_choice_keeps_as_many_of_each_class_as_the_scores_do() -> None:
+    y = torch.tensor([0] * 10 + [1] * 7 + [2] * 3)[torch.randperm(20, generator=torch.Generator().manual_seed(0))]
+    X = torch.randn(20, 4, generator=torch.Generator().manual_seed(1))
+    for keep in (0.1, 0.5, 0.9, 1.0):
+        chosen = _pruning.at_random(y, keep=keep, seed=3)
+        scored = prune(Geometry.from_matrix(torch.eye(4)), X, y, keep=keep)
+        assert y[chosen].bincount(minlength=3).tolist() == y[scored].bincount(minlength=3).tolist()
+        assert chosen.tolist() == sorted(set(chosen.tolist()))
+        assert torch.equal(chosen, _pruning.at_random(y, keep=keep, seed=3))
+    assert not torch.equal(_pruning.at_random(y, keep=0.5, seed=3), _pruning.at_random(y, keep=0.5, seed=4))
+
+
+def test_every_sample_is_as_likely_to_stay() -> None:
+    y = torch.arange(40) % 2
+    times = sum(torch.zeros(40).index_fill_(0, _pruning.at_random(y, keep=0.5, seed=s), 1) for s in range(400))
+    assert float((times - 200).abs().max()) < 5 * 10  # five standard deviations
+
+
+def test_steps_are_those_of_all_samples_or_of_the_kept_ones() -> None:
+    assert _pruning.steps(5000, 500, epochs=20, batch=128, fixed="iterations") == 20 * 39
+    assert _pruning.steps(5000, 500, epochs=20, batch=128, fixed="epochs") == 20 * 3
+    assert _pruning.steps(5000, 100, epochs=20, batch=128, fixed="epochs") == 20
+
+
+def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The images that a unit trains on are, class by class, the best-scored of those its seed has drawn."""
+    seen = {}
+
+    def instead(_make: object, X: torch.Tensor, y: torch.Tensor, settings: object, **_: object) -> object:
+        seen.update(X=X, y=y, steps=settings.steps)
+        return type("Stopped", (), {"diverged": True})()
+
+    monkeypatch.setattr(_pruning, "train_member", instead)
+    d = 256
+    grain = Grain(torch.arange(d, 0, -1).double(), torch.eye(d).double().reshape(d, 1, 16, 16), [], None, "made up")
+    pool = {"name": "digits", "size": 16, "samples": 200, "tests": 20}
+    config = _pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "samples": 120, "epochs": 3, "batch": 20})
+    units = _pruning._units(config, pool, {"LeNet, 50 % dropped": 1})
+    everything = _grain.pictures(**pool).train
+    weights = torch.arange(d, 0, -1).double()
+
+    def score(X: torch.Tensor) -> torch.Tensor:
+        flat = X.flatten(1).double()
+        return (flat.square() @ weights) / flat.square().sum(1)
+
+    kept = {}
+    for unit in units:
+        assert _pruning._one({"LeNet": grain}, unit).numbers["diverged"]
+        kept[unit["method"]] = (seen["X"], seen["y"])
+        assert seen["steps"] == 3 * 6
+    assert len(kept["score"][1]) == len(kept["random"][1])
+    rows = {tuple(x.flatten().tolist()): int(label) for x, label in zip(everything.X, everything.y, strict=True)}
+    for X, y in kept.values():  # images and labels still belong together
+        assert all(rows[tuple(x.flatten().tolist())] == int(label) for x, label in zip(X, y, strict=True))
+    for label in range(10):
+        mine = [float(score(X[y == label]).mean()) for X, y in (kept["score"], kept["random"])]
+        assert mine[0] > mine[1]
+
+
+def _result(gains: list[float], diverged: int = 0) -> _pruning.Result:
+    config = _pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "networks": {"LeNet": {"width": 1.0, "levels": [50]}}})
+    pair = {"random": [60.0 for _ in gains], "score": [60 + g for g in gains]}
+    return _pruning.Result(config, "digits", {"LeNet": {50: pair}}, {"LeNet": {50: pair}}, {"LeNet": {50: diverged}})
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [
+        ([1.0, 1.2, 1.1], "holds"),
+        ([-1.0, -1.2, -1.1], "fails"),
+        ([1.0, -1.2, 0.1], "undecided"),
+        ([0.0, 0.0, 0.0], "undecided"),
+        ([], "undecided"),
+    ],
+)
+def test_claims(gains: list[float], verdict: str) -> None:
+    (found,) = tab1.claims(_result(gains, diverged=2))
+    assert found.verdict == verdict
+    assert found.name == "LeNet, 50 % dropped"
+    assert found.paper == "+1.9: random 56.6±0.3, by score 58.5±0.4"
+    assert "2 diverged pairs left out" in found.note
+
+
+def test_pairs_leave_together() -> None:
+    config = tab1.PRESETS["smoke"]
+
+    class Fake:
+        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
+            return [
+                Outcome(
+                    {
+                        "diverged": u["seed"] == 1 and u["method"] == "score" and u["dropped"] == 90,
+                        "test": (u["seed"] + (u["method"] == "score") / 2) / 10,
+                        "train": 1.0,
+                    }
+                )
+                for u in units
+            ]
+
+        has = staticmethod(lambda _units: True)
+
+    pool = {"name": "digits", "size": 16, "samples": 600, "tests": 100}
+    result = _pruning._collect(config, Fake(), pool, {}, dict.fromkeys(_pruning.cells(config), 3))
+    assert result.accuracy["LeNet"][50]["random"] == pytest.approx([0, 10, 20])
+    assert result.accuracy["LeNet"][90]["random"] == pytest.approx([0, 20])
+    assert _pruning.gains(result, "LeNet", 90) == pytest.approx([5, 5])
+    assert result.diverged == {"LeNet": {50: 0, 90: 1}}
+
+
+def test_cells_of_the_paper() -> None:
+    assert len(_pruning.cells(tab1.PRESETS["paper"])) == 12
+    assert len(_pruning.cells(tab2.PRESETS["paper"])) == 27
+    laptop = [set(_pruning.cells(t.PRESETS["laptop"])) for t in (tab1, tab2)]
+    assert not laptop[0] & laptop[1]
+    assert all(_pruning.printed_gain(n, level) > 0 for n in _pruning.NETWORKS for level in range(10, 100, 10))
+    assert _pruning.printed_gain("ViT", 90) == 0.6
+    assert _pruning.PAPER["ResNet18", 70, "score"] == "66.2±0.3"
