@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md", "docs/complexity.md"]
+DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md", "docs/complexity.md", "docs/audit.md"]
 
 
 def _blocks(name: str) -> list[str]:
@@ -31,6 +31,8 @@ def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "docs/tour.md",
         "docs/notation.md",
         "docs/complexity.md",
+        "docs/audit.md",
+        "docs/reproduction.md",
         "docs/tracking.md",
         "docs/equivariant.md",
     ],

@@ -80,6 +80,15 @@ class Visibility:
         reach = SIGMAS * (0.0 if math.isnan(found.factor.stderr) else found.factor.stderr)
         return found if found.factor.value + reach < 1 else None
 
+    @property
+    def difficulty(self) -> float:
+        """−log₁₀ of the gain: 0 for an average direction, 2 for one a hundred times weaker."""
+        return -math.log10(max(self.gain.value, 1e-12))
+
+    def _trust(self) -> str:
+        found = validity()
+        return "" if found is None else f" (such difficulties ranked measured accuracies with rho = {found['rho']:.2f})"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         lost = self.loser
@@ -88,7 +97,7 @@ class Visibility:
             "gain": self.gain.as_dict(),
             "among_random": self.among_random,
             "among_eigenvalues": None if math.isnan(self.among_eigenvalues) else self.among_eigenvalues,
-            "difficulty": -math.log10(max(self.gain.value, 1e-12)),
+            "difficulty": self.difficulty,
             "validity": validity(),
             "lost_at": None if lost is None else {"layer": lost.layer, "factor": lost.factor.as_dict()},
         }
@@ -101,6 +110,7 @@ class Visibility:
         if not math.isnan(self.among_eigenvalues):
             ranks += f" and {self.among_eigenvalues:.0%} of the network's own"
         facts = [f"gain {gain} of an average direction", ranks]
+        facts.append(f"predicted difficulty {self.difficulty:+.2f}{self._trust()}")
         if self.profile is not None:
             facts.append(f"loses most at {self.loser}" if self.loser else "no single layer loses it")
         return f"Visibility({verdict}: {'; '.join(facts)})"

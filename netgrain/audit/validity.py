@@ -37,12 +37,13 @@ def from_claims(claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
     error = math.sqrt(sum((c["stderr"] or 0.0) ** 2 for c in rows)) / len(rows)
     names = sorted({c["claim"].partition(",")[0] for c in rows})
     kinds = sorted({c["claim"].removesuffix(CLAIM).partition(", ")[2] for c in rows})
+    tasks = f"labels planted along single directions ({', '.join(kinds)}; {' and '.join(names)}, netgrain reproduce)"
     return {
         "rho": round(rho, 3),
         "low": round(max(rho - 1.96 * error, -1.0), 3),
         "high": round(min(rho + 1.96 * error, 1.0), 3),
         "n": sum(c["n"] for c in rows),
-        "where": f"labels planted along single directions ({', '.join(kinds)}; {' and '.join(names)}, netgrain reproduce)",
+        "where": tasks,
     }
 
 
