@@ -27,8 +27,8 @@ def main() -> None:
     names = arguments.models or [*BUILT_IN, *(TIMM if importlib.util.find_spec("timm") else ())]
     page = [
         "# Gallery",
-        f"The grain of some networks at random initialisation, {arguments.size} × {arguments.size} colour images, GELU in "
-        "the built-in ones. Made by `python examples/gallery.py --out docs`.",
+        f"The grain of some networks at random initialisation, {arguments.size} × {arguments.size} colour images, GELU "
+        "in the built-in ones. Made by `python examples/gallery.py --out docs`.",
     ]
     for name in names:
         options = {} if name.startswith("timm:") else {"activation": "gelu"}
