@@ -218,7 +218,7 @@ def visible(
 
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
-        options = {} if members is None else {"members": members}
+        options: dict[str, Any] = {} if members is None else {"members": members}
         found = seen(family(model, shape), pattern, input_shape=shape, seed=seed, **options)
     typer.echo(as_text(found.as_dict()) if as_json else repr(found))
 

@@ -22,6 +22,7 @@ FOLDS = 8  # of the samples, for error bars
 PROBE_SAMPLES = 4000  # behind a distance correlation
 MOST_PROBED = 1024  # directions probed for what is not linear
 SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity, at least
+DROPPED = (0.5, 0.7, 0.9, 0.95)  # shares of tr G whose directions are also tried alone
 NULLS = 4  # permutations of the labels, to know what chance gives
 
 
@@ -65,6 +66,7 @@ class Relevance:
     variance_learnable: Estimate  # share of all variance
     means_learnable: Estimate  # share of the distances between class means
     linear: dict[str, Estimate]  # accuracy of a linear rule on "all", "learnable", "hard" directions
+    leading: dict[int, Estimate]  # the same on so many leading directions: what dropping the others costs
     chance: float  # share of the largest class
     probed: Tensor  # indices of directions
     dependence: Tensor  # squared distance correlation with the label along them, 0 for independence
@@ -93,13 +95,15 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     probed, dependence, per_fold = _dependence(axes, X, y, order, seed)
     p_inside, difficulty = _located(axes, probed, dependence, per_fold)
     counts = whole.counts
+    linear, leading = _linear(axes, X, y, order, folds)
     return Relevance(
         variance=variance,
         spectrum=torch.linalg.eigvalsh(whole.centred()[2]).flip(0).clamp(min=0),
         explained=explained,
         variance_learnable=inside,
         means_learnable=_means_inside(folds, whole, V[:k]),
-        linear=_linear(axes, X, y, order, folds),
+        linear=linear,
+        leading=leading,
         chance=float(counts.max() / counts.sum()),
         probed=probed,
         dependence=dependence,
@@ -189,7 +193,9 @@ def _means_inside(folds: list[_Fold], whole: _Fold, V: Tensor) -> Estimate:
 # --- a linear rule ----------------------------------------------------------------------------------------------------
 
 
-def _linear(axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold]) -> dict[str, Estimate]:
+def _linear(
+    axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold]
+) -> tuple[dict[str, Estimate], dict[int, Estimate]]:
     """Accuracy of the linear discriminant learnt on one half and tried on the other, both ways round."""
     V, k = axes.vectors, axes.learnable
     chunks = order.chunk(FOLDS)
@@ -198,7 +204,10 @@ def _linear(axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold])
         (torch.cat(part), _Fold.sum(mine))
         for part, mine in ((chunks[:middle], folds[:middle]), (chunks[middle:], folds[middle:]))
     ]
-    spaces = {"all": slice(0, len(V)), "learnable": slice(0, k), "hard": slice(k, len(V))}
+    spaces: dict[str | int, slice] = {"all": slice(0, len(V)), "learnable": slice(0, k), "hard": slice(k, len(V))}
+    cumulative = axes.values.cumsum(0) / axes.values.sum()
+    some = sorted({int((cumulative < share).sum()) + 1 for share in DROPPED} - {k, len(V)})
+    spaces |= {m: slice(0, m) for m in some}
     right = dict.fromkeys(spaces, 0.0)
     for (learn, fold), (test, _) in (halves, halves[::-1]):
         shares, means, covariance = fold.centred()
@@ -219,12 +228,17 @@ def _linear(axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold])
             outputs = X[test] @ matrix + (offset - mean @ matrix.double()).float()
             right[name] += float((outputs.argmax(1) == y[test]).double().sum())
     n = len(order)
-    return {
-        name: Estimate(c / n, math.sqrt(max(c / n * (1 - c / n), 0.0) / n), n)
-        if not math.isnan(c)
-        else Estimate(math.nan)
-        for name, c in right.items()
-    }
+
+    def share(c: float) -> Estimate:
+        return (
+            Estimate(c / n, math.sqrt(max(c / n * (1 - c / n), 0.0) / n), n)
+            if not math.isnan(c)
+            else Estimate(math.nan)
+        )
+
+    found = {name: share(c) for name, c in right.items()}
+    leading = {m: found[m] for m in some} | {k: found["learnable"]}
+    return {str(name): v for name, v in found.items() if isinstance(name, str)}, leading
 
 
 # --- what is not linear -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +44,7 @@ class Align(nn.Module):
     def matrix(self) -> Tensor:
         """Q, (d, d)."""
         eye = torch.eye(self.reflections.shape[1], device=self.reflections.device)
-        return self(eye.reshape(-1, *self.input_shape)).flatten(1).T
+        return self.forward(eye.reshape(-1, *self.input_shape)).flatten(1).T
 
     def _reflected(self, x: Tensor, rows: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != self.input_shape:
@@ -74,7 +74,7 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
             "so there is nothing to turn; give more samples, or a label that depends on a few directions."
         )
     V = G.directions(len(W)).flatten(1)
-    reflections = []
+    reflections: list[Tensor] = []
     for j in range(len(W)):
         w = W[j]
         for r in reflections:
@@ -111,7 +111,7 @@ def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -
     return _refined(flat, y, torch.stack(chosen))
 
 
-def _candidates(X: Tensor, y: Tensor):  # type: ignore[no-untyped-def]  # pairs of a direction and how it shows
+def _candidates(X: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Callable[[Tensor, Tensor], bool]]]:
     """Discriminants, then directions of unequal variance, each with its test on fresh samples."""
     classes = y.unique().tolist()
     mean = X.mean(0)

@@ -308,12 +308,14 @@ def _samples(G: Geometry, X: Tensor, y: Tensor, labels: Sequence[str], keep: flo
 
 def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Sequence[str] | None) -> dict[str, Any]:
     """What the linear rule loses when hard directions are dropped, and for tables how much each feature moves."""
+    total = found.variance.sum()
     rows = [
         {
-            "directions": len(axes.values) - axes.learnable,
-            "variance": _number(1 - found.variance_learnable.value),
-            "accuracy": _plain(found.linear["learnable"]),
+            "directions": len(axes.values) - k,
+            "variance": _number(float(1 - found.variance[:k].sum() / total)),
+            "accuracy": _plain(accuracy),
         }
+        for k, accuracy in sorted(found.leading.items(), reverse=True)
     ]
     named = None
     if features or X.dim() == 2:

@@ -50,7 +50,7 @@ class Card:
 
         G = self.G
         figure = Figure(figsize=(9.6, 3.0), layout="constrained")
-        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.9))
+        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.9), squeeze=False)[0]
         ax = left.subplots()
         plots.spectrum(G, ax, log_x=True)
         ax.set_title("spectrum", fontsize=10)
