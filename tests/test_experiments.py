@@ -189,3 +189,33 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
         assert code == 2, data_name
         assert message in err
     assert not Path(bad).exists()
+
+
+THREE = ("linear", "quadratic", "sinusoidal")
+TINY = {  # the paper's settings but for sizes
+    "fig2": {
+        "images": "digits", "size": 16, "widths": {"ResNet18": 1 / 32, "ViT": 1 / 12}, "samples": 16, "tests": 16,
+        "snapshots": [0, 1, 2], "geometry_members": 2, "mlp_members": 8, "probes": 2,
+        **{k: dict.fromkeys(("MLP", "LeNet", "ResNet18", "ViT"), n)
+           for k, n in (("members", 6), ("most_members", 6), ("first_members", 2))},
+    },
+    "fig14": {
+        "size": 16, "width": 1 / 32, "samples": 64, "tests": 32, "indices": (0, -1), "steps": dict.fromkeys(THREE, 2),
+        "seeds": 2, "most_seeds": 2, "members": 4,
+    },
+    "tab2": {
+        "networks": {
+            n: {"width": w, "levels": [10, 90]} for n, w in (("LeNet", 1.0), ("ResNet18", 1 / 32), ("ViT", 1 / 12))
+        },
+        "images": "digits", "size": 16, "pool": 300, "samples": 200, "tests": 50, "epochs": 1,
+        "seeds": 2, "most_seeds": 2,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_paper_settings_run_from_start_to_end(name: str, tmp_path: Path) -> None:
+    assert preset(name, "paper").device == "best"
+    finished = run_experiment(name, "paper", tmp_path / "run", engine=Processes(2), changes=TINY[name])
+    assert finished.claims
+    assert [c.as_dict() for c in conclude_again(tmp_path / "run").claims] == [c.as_dict() for c in finished.claims]

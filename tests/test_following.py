@@ -225,7 +225,7 @@ def test_fig3_claims() -> None:
     }
     result = fig3.Result(fig3.PRESETS["smoke"], pairs, {"MLP": 1.0, "LeNet": 1.0, "ResNet18": 1.0, "ViT": 2.8})
     found = fig3.claims(result)
-    assert len({c.name for c in found}) == len(found) == 12
+    assert len({c.name for c in found}) == len(found) == 8
     for network, verdict in (("MLP", "holds"), ("LeNet", "holds"), ("ResNet18", "fails"), ("ViT", "undecided")):
         assert {v for n, v in _verdicts(found).items() if n.startswith(network)} == {verdict}
     assert all("no evidence" in c.note for c in found if c.name.startswith("MLP"))

@@ -178,7 +178,7 @@ def test_harder_labels_fall_sooner() -> None:
     line, hard = ("l", _curve(*STEEP)), ("h", _curve(*early))
     judged = _planted.sooner("N", line, hard, "quadratic")
     assert _verdict(judged) == "holds"
-    assert judged[1] == ("l", "h")
+    assert judged[1] == ()  # no seeds are added for it
     assert _verdict(_planted.sooner("N", hard, line, "quadratic")) == "fails"
     assert _verdict(_planted.sooner("N", line, ("h", _curve([50.0] * 6, [50.0] * 6)), "quadratic")) == "undecided"
     # only indices that both have are compared: the thin curve below is the steep one with points left out
@@ -340,3 +340,9 @@ def test_seeds_are_added_where_a_claim_is_undecided() -> None:
     assert len(found["a"].accuracy) == 2
     assert len(found["b"].accuracy) == 4
     assert runner.asked == [8, 10, 12]
+
+
+def test_no_seeds_where_nothing_is_learnt() -> None:
+    flat = _curve([50.0] * 6, [51.0] * 6)
+    assert _planted.unlearnt(flat)
+    assert not _planted.unlearnt(_curve(*STEEP))

@@ -350,7 +350,7 @@ def figure(result: Result) -> Figure:
     for ax, network in zip(grid, networks, strict=True):
         _panel(ax, result, network)
     grid[0].set_ylabel("test accuracy (%)")
-    grid[0].legend(fontsize=16, loc="center left")
+    grid[0].legend(fontsize=9, loc="center left", frameon=False)
     figure.suptitle(
         "A step along u₁ and a circle in the plane of two leading directions, each tested alone", fontsize=12
     )
