@@ -68,7 +68,7 @@ PRESETS = {
             "ViT": {"lr": 0.03, "batch": 64, "decay": "linear"},
         },
         steps={"MLP": (600,) * 3, "LeNet": (800,) * 3, "ResNet18": (200,) * 3, "ViT": (120, 150, 150)},
-        seeds=3, most_seeds=6, members=64, twins=True, device="cpu",
+        seeds=3, most_seeds=5, members=64, twins=True, device="cpu",
     ),
     "paper": Config(
         size=32, width=1.0, samples=dict.fromkeys(NETWORKS, 10_000), tests=10_000,

@@ -51,7 +51,7 @@ PRESETS = {
     "laptop": Config(
         images="auto", size=16, samples=10_800, tests=2000, labels=("linear",), indices=(0, 10, 60, 120, 240, 480, -1),
         training={"lr": 0.3, "batch": 128, "decay": "linear", "clip": 0.5}, steps={"linear": 700},
-        seeds=3, most_seeds=6, members=64, device="cpu",
+        seeds=3, most_seeds=5, members=64, device="cpu",
     ),
     "paper": Config(
         images="cifar10", size=32, samples=50_000, tests=10_000, labels=LABELS, indices=GRID,

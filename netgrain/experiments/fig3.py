@@ -63,7 +63,7 @@ PRESETS = {
         size=16, widths=_grain.NARROW, method="auto", geometry_members=64, samples=256, batch=64,
         epochs={"MLP": 40, "LeNet": 100, "ResNet18": 40, "ViT": 30},
         lr={"MLP": 0.1, "LeNet": 0.3, "ResNet18": 0.7, "ViT": 0.1}, probes=8,
-        seeds=6, most_seeds=16, device="cpu",
+        seeds=6, most_seeds=8, device="cpu",
     ),
     "paper": Config(
         size=32, widths={}, method="sampled", geometry_members=10_000, samples=10_000, batch=128,

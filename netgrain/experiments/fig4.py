@@ -70,7 +70,7 @@ PRESETS = {
             "ViT": {"lr": 0.03, "batch": 64, "decay": "linear", "clip": 0.5},
         },
         steps={"LeNet": (700,) * 3, "ResNet18": (200,) * 3, "ViT": (150,) * 3},
-        seeds=3, most_seeds=5, members=64, twins=True, device="cpu",
+        seeds=3, most_seeds=4, members=64, twins=True, device="cpu",
     ),
     "paper": Config(
         images="cifar10", size=32, pool=50_000, width=1.0, samples=dict.fromkeys(NETWORKS, 10_000), tests=10_000,
