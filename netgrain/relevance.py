@@ -23,7 +23,7 @@ PROBE_SAMPLES = 4000  # behind a distance correlation
 MOST_PROBED = 1024  # directions probed for what is not linear
 SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity, at least
 DROPPED = (0.5, 0.7, 0.9, 0.95)  # shares of tr G whose directions are also tried alone
-NULLS = 4  # permutations of the labels, to know what chance gives
+NULLS = 2  # permutations of the labels, to know what chance gives
 
 
 @dataclass(frozen=True, eq=False)

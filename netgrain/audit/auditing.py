@@ -36,8 +36,8 @@ SHOWN = {"top": 16, "middle": 16, "invisible": 16}  # directions on the page
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
-COMPLEXITY_MEMBERS, COMPLEXITY_POINTS = 8, 100
-LAYER_MEMBERS = 8
+COMPLEXITY_MEMBERS, COMPLEXITY_POINTS = 4, 64
+LAYER_MEMBERS = 4
 STEPS = ("geometry", "directions", "labels", "samples", "complexity", "layers", "pictures")
 
 
