@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-browser check bench format lint types clean
+.PHONY: help setup demo test browser test-browser check bench format lint types clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -43,9 +43,12 @@ demo: setup  ## the geometry of four networks, and figures 9 and 1 of the paper 
 test: .venv/.dev-installed  ## run the tests
 	@$(BIN)/python -m pytest -n 2
 
-test-browser: .venv/.dev-installed  ## the report page in real Chromium, which is installed where that is allowed
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \
+	  timeout 300 apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 	  || { echo "no chromium found; install it first: sudo apt-get install chromium"; exit 2; }
+
+test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 	@$(BIN)/python -m pytest tests/test_browser.py
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format

@@ -1,6 +1,7 @@
 """Swapped submodules: a family again, its geometry by hand and by sampling, and a sentence for what is wrong."""
 
 import pickle
+import sys
 from functools import partial
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_nothing_changes_when_nothing_is_changed() -> None:
 
 def test_large_inputs_are_decomposed_without_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = what_if(Average(), {"act": nn.Identity(), "pool1": nn.AvgPool2d(3, 2, 1)}, SHAPE, keep=2)
-    monkeypatch.setattr("netgrain.audit.what_if.MOST_DENSE", 1)
+    monkeypatch.setattr(sys.modules[what_if.__module__], "MOST_DENSE", 1)
     parts = what_if(Average(), {"act": nn.Identity(), "pool1": nn.AvgPool2d(3, 2, 1)}, SHAPE, keep=2)
     assert [e.value for e in parts.gained_after] == pytest.approx([e.value for e in whole.gained_after], rel=1e-3)
     assert float((parts.gained[0] * whole.gained[0]).sum().abs()) == pytest.approx(1.0, abs=1e-3)
