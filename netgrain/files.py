@@ -37,6 +37,15 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     return path
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a small log that a reader forgives to be cut short."""
+    try:
+        with path.open("a") as file:
+            file.write(line + "\n")
+    except OSError as e:
+        raise NetgrainError(f"cannot write {path}: {e.strerror}; free some space or choose another folder.") from e
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)

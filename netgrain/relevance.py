@@ -23,7 +23,7 @@ PROBE_SAMPLES = 4000  # behind a distance correlation
 MOST_PROBED = 1024  # directions probed for what is not linear
 SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity, at least
 DROPPED = (0.5, 0.7, 0.9, 0.95)  # shares of tr G whose directions are also tried alone
-NULLS = 2  # permutations of the labels, to know what chance gives
+NULLS = 4  # permutations of the labels, to know what chance gives
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +292,7 @@ def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
 
 
 def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Probed directions, their dependence above chance, and the same from each half of the samples used."""
+    """Probed directions, their dependence above chance, and the same without each of the eight parts of the samples."""
     d = len(axes.values)
     generator = torch.Generator().manual_seed(stream(seed, "probed directions"))
     if d <= MOST_PROBED:
@@ -309,15 +309,18 @@ def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> t
         [distance_correlation(projected, labels[torch.randperm(len(rows), generator=generator)]) for _ in range(NULLS)]
     )
     threshold = 2 * float(nulls.square().mean().sqrt())
-    halves = [
-        (distance_correlation(projected[part], labels[part]) - threshold * math.sqrt(2)).clamp(min=0)
-        for part in torch.arange(len(rows)).chunk(2)
-    ]
-    return probed, (found - threshold).clamp(min=0), halves
+    without = []
+    for part in torch.arange(len(rows)).chunk(FOLDS):
+        kept = torch.ones(len(rows), dtype=torch.bool)
+        kept[part] = False
+        # what chance gives falls as one over the number of samples
+        chance = threshold * len(rows) / int(kept.sum())
+        without.append((distance_correlation(projected[kept], labels[kept]) - chance).clamp(min=0))
+    return probed, (found - threshold).clamp(min=0), without
 
 
-def _located(axes: Axes, probed: Tensor, dependence: Tensor, halves: list[Tensor]) -> tuple[Estimate, Estimate]:
-    """The share of the dependence in learnable directions, and the difficulty."""
+def _located(axes: Axes, probed: Tensor, dependence: Tensor, without: list[Tensor]) -> tuple[Estimate, Estimate]:
+    """The share of the dependence in learnable directions, and the difficulty; errors by the jackknife."""
     # where only some of the later directions were probed, each stands for several
     weight = torch.ones(len(probed), dtype=torch.float64)
     d, first = len(axes.values), MOST_PROBED // 2
@@ -334,12 +337,10 @@ def _located(axes: Axes, probed: Tensor, dependence: Tensor, halves: list[Tensor
         return float((p * inside).sum()), -math.log10(max(float((p * relative).sum()), 1e-12))
 
     value = both(dependence)
-    parts = [both(h) for h in halves]
-    share, difficulty = (
-        Estimate(value[i], abs(parts[0][i] - parts[1][i]) / 2 if len(parts) == 2 else math.nan, len(parts))
-        for i in (0, 1)
-    )
-    return share, difficulty
+    deleted = torch.tensor([both(w) for w in without], dtype=torch.float64)  # (parts, 2)
+    n = len(deleted)
+    errors = ((n - 1) * deleted.var(0, correction=0)).sqrt().tolist()
+    return Estimate(value[0], errors[0], n), Estimate(value[1], errors[1], n)
 
 
 def _ratio_error(X: Tensor, V: Tensor, n: int) -> float:

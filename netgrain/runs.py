@@ -26,7 +26,7 @@ import torch
 
 from netgrain.engine import Engine, Local, Outcome, Unit, Work, timed
 from netgrain.errors import GrainWarning, NetgrainError
-from netgrain.files import write_whole
+from netgrain.files import append_line, write_whole
 from netgrain.packed import read_packed, write_packed
 from netgrain.progress import Bar
 from netgrain.provenance import versions
@@ -116,8 +116,7 @@ class RunFolder:
         write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
 
     def note_seconds(self, unit: Unit, seconds: float) -> None:
-        with (self.path / "seconds.csv").open("a") as file:
-            file.write(f"{unit.id},{seconds:.4f}\n")
+        append_line(self.path / "seconds.csv", f"{unit.id},{seconds:.4f}")
 
     def core_seconds(self) -> float:
         """Processor time of all finished units; the last time counts for a unit that was computed again."""

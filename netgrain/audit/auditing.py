@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from netgrain import __version__
 from netgrain.audit import pictures
 from netgrain.audit.layers import layer_profile
 from netgrain.audit.sentences import sentences
+from netgrain.audit.signals import word_for
 from netgrain.audit.trained import trained_report
 from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
@@ -48,7 +49,6 @@ class Audit:
     report: dict[str, Any]
     G: Geometry
     kept: Tensor  # indices of the samples that stay when the lowest-scored are dropped
-    extra: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return self.report
@@ -234,14 +234,12 @@ def _labels(found: Relevance) -> dict[str, Any]:
 
 
 def words(difficulty: float) -> str:
-    """A difficulty in words; docs/audit.md says what was measured at each.
+    """A difficulty in the words of `netgrain visible`.
 
     >>> words(-1.2), words(0.0), words(1.5), words(math.nan)
     ('easy', 'average', 'hard', 'unknown')
     """
-    if math.isnan(difficulty):
-        return "unknown"
-    return "easy" if difficulty < -0.3 else "average" if difficulty < 0.3 else "hard" if difficulty < 2 else "invisible"
+    return "unknown" if math.isnan(difficulty) else word_for(10**-difficulty)
 
 
 def _shown(axes: Axes) -> list[tuple[str, int]]:

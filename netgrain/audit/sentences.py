@@ -66,8 +66,9 @@ def _labels(r: Mapping[str, Any]) -> dict[str, str]:
     level = {"easy": "good", "average": "note", "hard": "warn", "invisible": "bad"}.get(word, "note")
     return _said(
         level,
-        f"{_percent(inside)} of what single directions tell about the label lies where it can learn: {word} for this "
-        f"network (difficulty {difficulty['value']:+.2f}{_pm(difficulty, 2)}).",
+        f"The label lies along directions {10 ** -difficulty['value']:.2g} times as strong as an average one: {word} "
+        f"(difficulty {difficulty['value']:+.2f}{_pm(difficulty, 2)}); {_percent(inside)} of what single directions "
+        "tell about it is where the network can learn.",
         more,
     )
 

@@ -4,7 +4,7 @@ Claim: LeNet and ResNet18 generalise along the leading eigenvectors and not alon
 a ViT does better in the first of its two eigenspaces; an MLP does not care. x = ε α u + ω, labels linear, quadratic and
 sinusoidal in α, networks with GELU, batch norm in ResNet18 and layer norm in ViT. One-channel 16 × 16 inputs, narrow
 ResNet18 and ViT and thinner grids of indices at laptop scale, 32 × 32 and full width at paper scale. Cost: smoke
-seconds, laptop about five minutes on two cores, paper for a GPU.
+seconds, laptop about eight minutes on two cores, paper for a GPU.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ x ~ N(0, flip(G)/‖flip(G)‖₂), for LeNet, ResNet18 and ViT; an MLP has G �
 blocks of equal eigenvalues as wholes: with blocks of unequal size the trace changes, too (ViT at 16 × 16: 64 large
 eigenvalues become 192, so flipped data are larger, not only turned). Every member has its own draw of the data, where
 the paper has one for all: Gᵗ is the mean over weights and data. Laptop: 1 × 16 × 16, 256 samples, batches of 64 and
-larger learning rates instead of thousands of steps. Cost: smoke seconds, laptop 100 seconds on two cores, paper a GPU.
+larger learning rates instead of thousands of steps. Cost: smoke seconds, laptop a minute on two cores, paper a GPU.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ last, sooner so for harder labels. A ViT's G has two eigenspaces, which eigenvec
 to the one that holds most of its squared length, and accuracy in the first is compared with that in the second.
 Labels carry noise, which matters more where the images vary less: the accuracy of the planted rule itself is drawn
 beside the curves. CIFAR-10 at 16 × 16 (or digits where there is none), narrow ResNet18 and ViT at laptop scale; 32 × 32
-and full width at paper scale. Cost: smoke seconds, laptop about six minutes on two cores, paper for a GPU.
+and full width at paper scale. Cost: smoke seconds, laptop about seven minutes on two cores, paper for a GPU.
 """
 
 from __future__ import annotations

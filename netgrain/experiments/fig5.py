@@ -11,7 +11,7 @@ paper's noise 1, and LeNet needs 1,500, so theirs (and the MLP's) is 0.5. ResNet
 trials took the step even along the last direction, while at 0.5 one took the circle even along the first: its noise,
 0.8, was chosen between the two with both ends in view, so its claims say that a cross-over can be seen, not that it
 is there at any noise.
-Cost: smoke seconds, laptop about 230 core-seconds, paper (every tenth index) for a GPU.
+Cost: smoke seconds, laptop about three minutes on two cores, paper (every tenth index) for a GPU.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Claim: at every share of dropped samples a network tests better when the lowest-scored go than when random ones go.
 Laptop: LeNet at 10 and 70 % with the settings of Table 1, which has 50 and 90 %; all nine levels of LeNet, ResNet18 and
-ViT, 27 cells, are for paper scale only. Cost: smoke seconds, laptop about 90 core-seconds at most, paper for a GPU.
+ViT, 27 cells, are for paper scale only. Cost: smoke seconds, laptop about a minute on two cores, paper for a GPU.
 """
 
 from __future__ import annotations
