@@ -73,6 +73,7 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/groups.py
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
+	@$(BIN)/python benchmarks/engine.py --out out/bench
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

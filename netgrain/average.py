@@ -15,7 +15,9 @@ from netgrain.sampling import check_counts, checked_shape, sampled_geometry
 
 METHODS = ("auto", "closed-form", "sampled")
 SHARED = ("probe", "output", "seed", "probes", "tolerance", "progress")  # options of both methods
-SAMPLING = ("members", "first_layer", "keep", "workers", "chunk", "device")  # of sampling alone
+ASKING = ("members", "first_layer", "keep")  # of sampling alone: giving one asks for it
+# where to sample, if sampling it is: of no consequence for the result. A closed form is computed on the CPU.
+WHERE = ("engine", "workers", "chunk", "device", "vmapped")
 NARROW = 4  # channels below which a wide limit is not taken without being asked for
 
 
@@ -29,7 +31,8 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
 
     Options of both: probe=None (the origin, or its σ → 0 limit at a kink), seed=0, output="all" (sum over outputs; an
     index, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
-    first_layer="auto", keep=64, workers=None, chunk=4, device=None: see `netgrain.sampling.sampled_geometry`.
+    first_layer="auto", keep=64, engine=None, workers=None, chunk=None, device=None, vmapped=None: see
+    `netgrain.sampling.sampled_geometry`. A closed form is computed on the CPU, whatever the device.
 
     An average pool of two neighbours of a two-tap filter: G = σ²/4 · [[1,1,0],[1,2,1],[0,1,1]].
 
@@ -44,13 +47,13 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
     """
     if method not in METHODS:
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
-    if unknown := [name for name in options if name not in SHARED + SAMPLING]:
+    if unknown := [name for name in options if name not in SHARED + ASKING + WHERE]:
         raise TypeError(f"average_geometry() got an unexpected keyword argument '{unknown[0]}'")
     check_counts(
         options.get("members"), options.get("tolerance"), options.get("probes"), options.get("first_layer", "auto")
     )
-    asked = [name for name in SAMPLING if options.get(name) is not None and options[name] != "auto"]
-    if method == "sampled" or (method == "auto" and asked):
+    asked = [n for n in (*ASKING, *WHERE) if n != "device" and options.get(n) is not None and options[n] != "auto"]
+    if method == "sampled" or (method == "auto" and any(n in ASKING for n in asked)):
         return sampled_geometry(make, input_shape, **options)
     if method == "closed-form":
         if asked:

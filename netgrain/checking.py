@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from netgrain.average import closed_form
+from netgrain.engine import Engine
 from netgrain.ensemble import Make, Output
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
@@ -134,12 +135,14 @@ def check(
     seed: int = 0,
     probes: int | None = None,
     closed: Geometry | None = None,
+    engine: Engine | str | None = None,
     workers: int | None = None,
+    device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Check:
     """Compare the closed form with `members` plainly sampled networks, in standard errors per band of eigenvalues.
 
-    closed: a geometry to judge instead of netgrain's own closed form.
+    closed: a geometry to judge instead of netgrain's own closed form. device: where members run, a GPU by default.
 
     >>> from torch import nn
     >>> def make():
@@ -161,7 +164,9 @@ def check(
         seed=seed + 1,
         first_layer="never",
         probes=probes,
+        engine=engine,
         workers=workers,
+        device=device,
         progress=progress,
     )
     return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled))

@@ -6,14 +6,28 @@ import math
 import re
 import sys
 from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import commands
+from netgrain import commands, plan_command
+from netgrain.engine_options import through_an_engine
 from netgrain.errors import NetgrainError
-from netgrain.shell import INTERRUPTED, as_text, check_folder, family, parse_input, plain_words, print_rows
+from netgrain.plan_command import DryRun
+from netgrain.shell import (
+    INTERRUPTED,
+    as_text,
+    check_folder,
+    digest_of,
+    family,
+    kept_in,
+    parse_input,
+    plain_words,
+    print_rows,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from netgrain.ensemble import Output
@@ -36,6 +50,7 @@ Examples:
   netgrain geometry resnet18:activation=gelu,width=0.25 --input 3x32x32 --members 50 --out out/resnet
   netgrain geometry my_models.py:Net --input 3x64x64 --probe data:images.npy --json
   netgrain geometry my_package.models:build:hidden=32 --input 20 --output diff:0,1
+  netgrain geometry my_models.py:Net --input 3x224x224 --members 1024 --engine ray --workers 2 --out out/net --resume
 
 \b
 MODEL is one of
@@ -69,6 +84,7 @@ def _root(
 
 
 @app.command(epilog=GEOMETRY_EXAMPLES, no_args_is_help=True)
+@through_an_engine
 def geometry(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The family of networks, see below.")],
     shape: Annotated[
@@ -122,10 +138,6 @@ def geometry(
             "or always (also where it is nearly exact).",
         ),
     ] = "auto",
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Processes to use; decided by the work if not given.", show_default=False),
-    ] = None,
     check: Annotated[
         int | None,
         typer.Option(
@@ -140,21 +152,33 @@ def geometry(
         typer.Option(
             metavar="DIR",
             help="Write geometry.safetensors, geometry.png, directions.png and summary.json there; "
-            "existing ones are replaced.",
+            "existing ones are replaced. Sampled members are kept in DIR/members until all are there.",
             show_default=False,
         ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the members in DIR/members, if a run was stopped.")
+    ] = False,
+    dry_run: DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """The average geometry G = E[JᵀJ] of a family of networks: which input directions it reacts to, and how strongly.
 
     Prints a table; with --out also writes pictures, numbers and a file that netgrain.Geometry.load reads.
     """
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+
+    def kept() -> str:
+        if out is None or not (out / "members").is_dir():
+            return "nothing was written"
+        return f"finished members are in {out / 'members'}; go on with --resume"
+
+    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         sizes = parse_input(shape)
         chosen = _parse_output(output)
         if out is not None:
             check_folder(out)
+        if resume and out is None:
+            raise NetgrainError("--resume goes on with the members in a folder; say which with --out DIR.")
 
         from netgrain.average import average_geometry
         from netgrain.checking import check as compare
@@ -163,7 +187,8 @@ def geometry(
 
         place = parse_probe(probe)
         make = family(model, sizes)
-        G = average_geometry(
+        sample = partial(
+            average_geometry,
             make,
             sizes,
             method=method if check is None else "closed-form",
@@ -173,19 +198,30 @@ def geometry(
             seed=seed,
             output=chosen,
             first_layer=first_layer,
-            workers=workers,
         )
-        compared = None
-        if check is not None:
-            compared = compare(
-                make, sizes, members=check, probe=place, output=chosen, seed=seed, closed=G, workers=workers
-            )
-        with one_thread():  # several threads on a busy machine can be ten times slower
-            report = {**G.summary(), "files": {} if out is None else _file_names(out)}
-            if compared is not None:
-                report["check"] = compared.as_dict()
-            if out is not None:
-                _write(G, report, out)
+        if dry_run:
+            planned = plan_command.of_geometry(sample, sizes, members, kept=out is not None)
+        else:
+            about = {
+                "model": model, "source": source_of(make), "input": list(sizes), "probe": probe,
+                "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
+                "seed": seed, "output": output, "first_layer": first_layer,
+            }  # fmt: skip
+            with kept_in(None if out is None else out / "members", about, resume) as keeping:
+                G = sample()
+                compared = None
+                if check is not None:
+                    compared = compare(make, sizes, members=check, probe=place, output=chosen, seed=seed, closed=G)
+                with one_thread():  # several threads on a busy machine can be ten times slower
+                    report = {**G.summary(), "files": {} if out is None else _file_names(out)}
+                    if compared is not None:
+                        report["check"] = compared.as_dict()
+                    if out is not None:
+                        _write(G, report, out)
+                        keeping.done()
+    if dry_run:
+        plan_command.show(planned, out or Path(), as_json)
+        return
     if as_json:
         typer.echo(as_text(report))
     else:
@@ -226,9 +262,24 @@ def doctor(
 
 
 for _name, (_command, _examples) in commands.COMMANDS.items():
+    if _name in commands.INDEPENDENT:
+        _command = through_an_engine(_command)
     app.command(
         _name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name not in ("list", "theory", "reproduce")
     )(_command)
+
+
+@app.command(
+    epilog=plan_command.EXAMPLES,
+    no_args_is_help=True,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def plan(context: typer.Context) -> None:
+    """What a command would cost: its units, memory and time, from a few units that are run and measured.
+
+    The same as the command with --dry-run.
+    """
+    app([*context.args, "--dry-run"], prog_name="netgrain")
 
 
 # --- what the user wrote ----------------------------------------------------------------------------------------------
@@ -280,7 +331,9 @@ def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
             write_whole(files[what], content)
     except KeyboardInterrupt as e:
         number = f"{done} {'was' if done == 1 else 'were'}"
-        typer.echo(f"interrupted; of {len(files)} files in {out}, {number} written (whole)", err=True)
+        typer.echo(
+            f"interrupted; of {len(files)} files in {out}, {number} written (whole); go on with --resume", err=True
+        )
         raise typer.Exit(INTERRUPTED) from e
 
 

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import audit_command, complexity_command, group_command, limit_command, reproduce_command, theory_command
+from netgrain import (
+    audit_command,
+    complexity_command,
+    group_command,
+    limit_command,
+    plan_command,
+    reproduce_command,
+    theory_command,
+)
 from netgrain.audit_command import audit, card, compare, visible
 from netgrain.complexity_command import complexity
 from netgrain.errors import NetgrainError
 from netgrain.group_command import group
 from netgrain.limit_command import limit as limit_of_training
+from netgrain.plan_command import DryRun
 from netgrain.reproduce_command import reproduce
 from netgrain.shell import (
     DataDir,
@@ -164,11 +173,7 @@ def run(
         bool, typer.Option("--resume", help="Finish the run in that folder; compute only what is missing.")
     ] = False,
     data_dir: DataDir = None,
-    engine: Annotated[str, typer.Option(metavar="ENGINE", help="local or processes.")] = "processes",
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Processes; as many as there are cores if not given.", show_default=False),
-    ] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Run an experiment of the paper into a folder, draw its figure and judge its claims."""
@@ -176,14 +181,19 @@ def run(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data import looking_in
-        from netgrain.engine import engine as engine_named
+        from netgrain.engine import Processes, current
         from netgrain.experiments import preset, run_experiment
 
         preset(experiment, scale)  # names first, before a folder is made
-        chosen = engine_named(engine, workers)
         check_folder(folder)
         with looking_in(data_dir):
-            finished = run_experiment(experiment, scale, folder, engine=chosen, resume=resume)
+            if dry_run:
+                planned = plan_command.of_experiments([experiment], scale, {experiment: folder})
+            else:
+                finished = run_experiment(experiment, scale, folder, engine=current() or Processes(), resume=resume)
+    if dry_run:
+        plan_command.show(planned, folder, as_json)
+        return
     _show(finished.claims, folder, as_json)
 
 
@@ -211,7 +221,11 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     ),
     "prune": (prune, "  netgrain prune lenet --data cifar10 --data-dir data --keep 0.5 --out kept.csv"),
     "list": (list_experiments, "  netgrain list"),
-    "run": (run, "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume"),
+    "run": (
+        run,
+        "  netgrain run fig9\n  netgrain run fig1 --scale smoke --out out/try\n  netgrain run fig1 --resume\n"
+        "  netgrain run fig10 --dry-run\n  netgrain run fig10 --engine ray --address 10.0.0.1:6379 --workers 64",
+    ),
     "reproduce": (reproduce, reproduce_command.EXAMPLES),
     "claims": (claims, "  netgrain claims out/fig1-laptop"),
     "complexity": (complexity, complexity_command.EXAMPLES),
@@ -219,6 +233,10 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "group": (group, group_command.EXAMPLES),
     "limit": (limit_of_training, limit_command.EXAMPLES),
 }
+
+
+# those that take --engine, --workers, --address and --device
+INDEPENDENT = ("audit", "compare", "visible", "card", "score", "prune", "run", "reproduce", "theory")
 
 
 def _scored(

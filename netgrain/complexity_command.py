@@ -166,30 +166,34 @@ def _loaded(network: nn.Module, path: Path) -> nn.Module:
             f"{len(unknown)} not known); give the model and options it was saved from."
         )
     for name, tensor in state.items():
+        if tensor.is_complex() and not own[name].is_complex():
+            raise NetgrainError(f"{path} does not fit the model: '{name}' has complex numbers; expected real ones.")
         if tensor.shape != own[name].shape:
             raise NetgrainError(
                 f"{path} does not fit the model: '{name}' has shape {tuple(tensor.shape)}, expected "
                 f"{tuple(own[name].shape)}; give the options it was saved with, as in mlp:width=0.5."
             )
-    network.load_state_dict(state)
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as e:  # of another layout: sparse, quantised
+        raise NetgrainError(f"{path} does not fit the model ({' '.join(str(e).split())}); give dense weights.") from e
     return network.requires_grad_(False).eval()
 
 
 def _state(path: Path) -> dict[str, Any]:
-    import pickle
-
     import torch
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    from netgrain.files import is_file
+
     expected = "expected weights as .safetensors, or a state dict saved with torch.save(model.state_dict(), …)"
-    if not path.is_file():
+    if not is_file(path):
         raise NetgrainError(f"--weights: {path} is not a file; {expected}.")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError) as e:
+    except Exception as e:  # torch and safetensors raise many kinds
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise NetgrainError(f"--weights: {path} cannot be read ({reason}); {expected}.") from e
     for name in ("state_dict", "model_state_dict", "model"):  # checkpoints of training loops

@@ -24,7 +24,7 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
-from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype
+from netgrain.ensemble import check_deterministic, forward, frozen, in_double, model_dtype
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.flow import (
@@ -177,7 +177,7 @@ class LossCurvature:
             for x, y in self._slices():
                 with torch.no_grad():
                     f = forward(frozen(model), x)
-                total += float(self.loss.derivative(f, y).double().square().sum())
+                total += float(in_double(self.loss.derivative(f, y)).square().sum())
         return math.sqrt(total / len(self.models) / len(self.X))
 
     def _ratio(self, part: tuple[str, ...], whole: tuple[str, ...], *, pointwise: bool) -> Estimate:
@@ -287,7 +287,7 @@ class LossCurvature:
                     third = forward_mode.unpack_dual(third).primal
                     found = {"second": _rate(kept) - third, "third": third, "residual_rate": _rate(residual)}
                 for name, value in found.items():
-                    rows[name].append(value.detach().flatten(1).double().cpu())
+                    rows[name].append(value.detach().flatten(1).cpu().double())
         return {name: torch.stack(values) for name, values in rows.items()}
 
     def __repr__(self) -> str:

@@ -7,17 +7,17 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from netgrain import __version__
 from netgrain.average import average_geometry
-from netgrain.workers import Workers, most_workers
+from netgrain.engine import Outcome, Processes, Unit, in_order, most_workers
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within
@@ -87,17 +87,17 @@ def _accelerator(name: str) -> Check:
     return Check(name, "none; everything runs on the CPU")
 
 
-def _square(i: int) -> int:
-    return i * i
+def _square(unit: Mapping[str, Any]) -> Outcome:
+    return Outcome({"square": unit["i"] ** 2})
 
 
 def _workers(name: str) -> Check:
     count = most_workers()
     if count == 1:
         return Check(name, "one process only: one core, or a system where forking is not safe")
-    with Workers(_square, count) as workers:
-        right = list(workers.map(range(4))) == [0, 1, 4, 9]
-    if not right:
+    units = [Unit({"i": i}) for i in range(4)]
+    found = in_order(Processes(count).run(_square, units), units)
+    if [o.numbers["square"] for o in found] != [0, 1, 4, 9]:
         return Check(name, "forked processes give wrong answers", "fail", "use --workers 1 and report this")
     return Check(name, f"{count} forked processes work", "ok")
 

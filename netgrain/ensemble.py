@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ def stream(seed: int, *labels: int | str) -> int:
 def seeded(seed: int) -> Iterator[None]:
     """Run with torch's, NumPy's and Python's global generators set to a seed; the caller's states come back."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
+    mps_state = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=list(devices)):
         torch.manual_seed(seed)
@@ -45,6 +47,8 @@ def seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(python_state)
             np.random.set_state(numpy_state)
+            if mps_state is not None:
+                torch.mps.set_rng_state(mps_state)
 
 
 def member(make: Make, seed: int, i: int, device: torch.device | str = "cpu") -> nn.Module:
@@ -73,8 +77,35 @@ def check_weights(model: nn.Module, who: str = "the model") -> None:
 
 
 def best_device() -> torch.device:
-    """A GPU where there is one."""
+    """A CUDA GPU where there is one; MPS, which lacks float64 and some operations, only where it is asked for.
+
+    The environment variable NETGRAIN_DEVICE names another.
+    """
+    if asked := os.environ.get("NETGRAIN_DEVICE"):
+        return checked_device(asked)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def checked_device(text: str) -> torch.device:
+    """The device that a text names, if it is there."""
+    try:
+        device = torch.device(text)
+    except RuntimeError as e:
+        raise NetgrainError(f"'{text}' is not a device; expected cpu, cuda, cuda:1 or mps.") from e
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        raise NetgrainError(f"device '{text}' is not available to this PyTorch ({torch.__version__}); use cpu.")
+    return device
+
+
+def in_double(t: Tensor) -> Tensor:
+    """t in float64 where it lives; on the CPU for MPS, which has no float64."""
+    return (t.cpu() if t.device.type == "mps" else t).double()
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """float64, or what a device that has none offers."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def model_dtype(model: nn.Module) -> torch.dtype:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from netgrain import correlation
 from netgrain.delta import Delta, Evolution
+from netgrain.engine import Engine, Outcome, Stream, engine_for
 from netgrain.ensemble import (
     Make,
     Output,
@@ -49,10 +49,11 @@ from netgrain.probes import Data, Origin, Probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.sampling import (
+    CHUNK,
     _check_family,
     _check_given,
     _check_rows,
-    _Pool,
+    _one_by_one,
     _probe_count,
     _schedule,
     check_counts,
@@ -63,8 +64,6 @@ from netgrain.threads import one_thread
 
 DEFAULT_MEMBERS = 1000
 ZERO_AFTER = 8  # members without any motion before the rest are not tried
-
-Sample = tuple[Tensor, Tensor, bool]  # rows a, rows b, whether any weight moves
 
 
 @one_thread()
@@ -82,8 +81,9 @@ def average_evolution(
     antithetic: bool | None = None,
     integrate: bool = True,
     probes: int | None = None,
+    engine: Engine | str | None = None,
     workers: int | None = None,
-    chunk: int = 4,
+    chunk: int = CHUNK,
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Evolution:
@@ -125,6 +125,7 @@ def average_evolution(
     check_counts(members, tolerance, probes, "auto")
     kind = loss_of(loss)
     dev = best_device() if device is None else torch.device(device)
+    via = engine_for(engine, workers, dev)
     model, moving = _first(make, seed)
     name = family_name(make, model)
     _check_family(make, model, seed)
@@ -143,14 +144,15 @@ def average_evolution(
     count = _probe_count(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)
     where = Places(shape, resolved.probe, count, output)
-    task: Callable[[int], Any] = partial(_one_member, make, seed, where, data, rates, dev)
+    stream_of = Stream(partial(_one_by_one, partial(_one_member, make, seed, where, data, rates, dev)), via, chunk)
     rows = PairRows(few[0].numel(), 1 / len(resolved.probe.points(shape, count, 0)))
     most = members if members is not None else DEFAULT_MEMBERS if tolerance is None else None
     total, zero, moved, changed = 0, 0, False, False
     notes = [resolved.note] if resolved.note else []
-    with Bar(f"evolution of {name}", most, progress) as bar, _Pool(task, workers, chunk, dev) as pool:
+    with Bar(f"evolution of {name}", most, progress) as bar:
         for target in _schedule(most):
-            for a, b, moves in pool.map(range(total, target), remaining=(most or 0) - total):
+            for found in stream_of.map(range(total, target), remaining=(most or 0) - total):
+                a, b, moves = found.arrays["a"], found.arrays["b"], found.numbers["moves"]
                 if total == 0:
                     rows.expect(most or target, a)
                 rows.add(a, b)
@@ -302,18 +304,19 @@ class Driver:
 
 def _one_member(
     make: Make, seed: int, where: Places, data: Driver, rates: Rates, device: torch.device, i: int
-) -> Sample:
+) -> Outcome:
+    """Rows a and b of one member, and whether any of its weights moves."""
     model = member(make, seed, i, device)
     dtype, who = model_dtype(model), f"member {i}"
     points = where.probe.points(where.shape, where.count, stream(seed, "probe", i)).to(device, dtype)
     if data.shallow is not None:
         a, b = (r.cpu() for r in data.shallow.rows(model, data.X.to(device), points, where.output, data.moving))
         _check_rows(b, who)
-        return a, b, bool(b.any())
+        return Outcome({"moves": bool(b.any())}, {"a": a, "b": b})
     offset = None if data.head is None else data.head.offset(model, data.X[:1].to(device, dtype))
     speed = flow(model, data.X, data.targets, data.loss, data.moving, offset=offset, who=who)
     a, b = _rows(rates, model, speed, points, where.output, who)
-    return a, b, any(bool(t.any()) for t in speed.values())
+    return Outcome({"moves": any(bool(t.any()) for t in speed.values())}, {"a": a, "b": b})
 
 
 def _rows(

@@ -23,7 +23,7 @@ def write_whole(path: str | Path, content: bytes) -> Path:
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).chmod(usual_mode())
         Path(temporary).replace(path)
     except BaseException as e:
         Path(temporary).unlink(missing_ok=True)
@@ -37,6 +37,14 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     return path
 
 
+def is_file(path: str | Path) -> bool:
+    """Is there a file of this name? No, too, where there cannot be one: a name too long, or with a zero byte."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def append_line(path: Path, line: str) -> None:
     """Add a line to a small log that a reader forgives to be cut short."""
     try:
@@ -46,7 +54,20 @@ def append_line(path: Path, line: str) -> None:
         raise NetgrainError(f"cannot write {path}: {e.strerror}; free some space or choose another folder.") from e
 
 
-def _umask() -> int:
+def usual_mode() -> int:
+    """The mode of a new file; temporary ones are for their owner alone until they are whole."""
     current = os.umask(0)
     os.umask(current)
-    return current
+    return 0o666 & ~current
+
+
+def csv_cell(value: object) -> str:
+    """A value as one cell of a CSV file: numbers as they are, text so that no spreadsheet takes it for a formula.
+
+    >>> [csv_cell(v) for v in (-1.5, "cat", "=1+1", 'a "b", c')]
+    ['-1.5', 'cat', "'=1+1", '"a ""b"", c"']
+    """
+    text = str(value)
+    if not isinstance(value, int | float) and text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        text = "'" + text
+    return '"' + text.replace('"', '""') + '"' if set(text) & set('",\r\n') else text

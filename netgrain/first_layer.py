@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from netgrain.ensemble import Make, Output, forward, gradients, member, model_dtype, select, stream
 from netgrain.forms import Dense, Form, Kronecker, Spread
 from netgrain.law import Law, read_law
+from netgrain.side_by_side import gradients_of_members, with_output
 from netgrain.stem import ConvStem
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -53,7 +54,15 @@ class FirstLayer:
     def rows(self, model: nn.Module, points: Tensor, output: Output) -> Tensor:
         """Gradients at the layer's output, (points · outputs · channels, positions)."""
         layer = model.get_submodule(self.name)
-        g = gradients(model, points, output, at=lambda x: _cut(model, layer, x))
+        return self._as_rows(layer, gradients(model, points, output, at=lambda x: _cut(model, layer, x)))
+
+    def rows_of_members(self, models: Sequence[nn.Module], points: Tensor, output: Output) -> Tensor:
+        """The same for several members side by side, (members, points · outputs · channels, positions)."""
+        g = gradients_of_members(models, points, output, at=self.name)
+        layer = models[0].get_submodule(self.name)
+        return torch.stack([self._as_rows(layer, one) for one in g])
+
+    def _as_rows(self, layer: nn.Module, g: Tensor) -> Tensor:
         flat = g.flatten(2) if isinstance(layer, nn.modules.conv._ConvNd) else g.reshape(len(g), self.positions, -1).mT
         rows = flat.flatten(0, 1)
         return rows if self.transposed is None else torch.cat([rows, rows[:, self.transposed.to(rows.device)]])
@@ -70,15 +79,11 @@ def _cut(model: nn.Module, layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]
     """Run the model with the layer's output replaced by a leaf, so that back-propagation ends there."""
     leaves: list[Tensor] = []
 
-    def replace_output(_module: nn.Module, _inputs: Any, out: Tensor) -> Tensor:
+    def leaf(out: Tensor) -> Tensor:
         leaves.append(out.detach().requires_grad_(True))
         return leaves[-1]
 
-    handle = layer.register_forward_hook(replace_output)
-    try:
-        y = forward(model, x)
-    finally:
-        handle.remove()
+    y: Tensor = with_output(layer, lambda: forward(model, x), leaf)
     if len(leaves) != 1:
         raise CannotIntegrate(f"the first layer is used {len(leaves)} times")
     return y, leaves[0]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, model_dtype, select
+from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
 from netgrain.errors import NetgrainError
 
 SAMPLES_AT_ONCE = 256  # fixed, so that a result never depends on how work was cut into pieces
@@ -172,7 +172,7 @@ def flow(
     """
     place, dtype = next(model.parameters()).device, model_dtype(model)
     leaves = {name: p.detach().requires_grad_(True) for name, p in model.named_parameters() if name in moving}
-    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in leaves.items()}
+    total = {name: in_double(torch.zeros_like(p)) for name, p in leaves.items()}
 
     def call(x: Tensor) -> Tensor:
         return forward(partial(_call, model, leaves), x)
@@ -196,8 +196,8 @@ def flow(
         found = torch.autograd.grad(f, list(leaves.values()), e, allow_unused=True)
         for kept, g in zip(total.values(), found, strict=True):
             if g is not None:
-                kept -= g
-    return {name: t.to(leaves[name].dtype) for name, t in total.items()}
+                kept -= g.to(kept.device)
+    return {name: t.to(leaves[name]) for name, t in total.items()}
 
 
 def _slope(loss: Loss, f: Tensor, y: Tensor | None, offset: Tensor | None, who: str) -> Tensor:

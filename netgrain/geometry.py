@@ -46,7 +46,7 @@ class Geometry:
     @classmethod
     def from_matrix(cls, matrix: Tensor, input_shape: Sequence[int] | None = None) -> Geometry:
         """Wrap a symmetric matrix that you have."""
-        matrix = torch.as_tensor(matrix).detach().double().cpu()
+        matrix = torch.as_tensor(matrix).detach().cpu().double()
         if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not bool(torch.isfinite(matrix).all()):
             raise NetgrainError(f"expected a finite square matrix, found shape {tuple(matrix.shape)}.")
         if not torch.allclose(matrix, matrix.T, rtol=1e-5, atol=1e-8 * float(matrix.abs().max())):
@@ -231,7 +231,7 @@ class Geometry:
     def project(self, S: Geometry | Tensor) -> Geometry:
         """G S G: what the architecture lets through of a data covariance S (a Geometry or a (d, d) tensor)."""
         self._refuse_if_truncated("a projection")
-        form = S.form if isinstance(S, Geometry) else Dense(torch.as_tensor(S).double())
+        form = S.form if isinstance(S, Geometry) else Dense(torch.as_tensor(S).cpu().double())
         if form.size != self.d:
             raise NetgrainError(f"G is {self.d}-dimensional, S is {form.size}-dimensional; use the same input shape.")
         about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
@@ -334,7 +334,7 @@ class Geometry:
     # --- inside -----------------------------------------------------------------------------------------------
 
     def _flat(self, v: Tensor) -> Tensor:
-        v = torch.as_tensor(v)
+        v = torch.as_tensor(v).cpu()
         if v.shape and v.shape[-1] == self.d:
             return v.reshape(-1, self.d).double()
         if tuple(v.shape[v.dim() - len(self.input_shape) :]) == self.input_shape:

@@ -51,9 +51,9 @@ def resolve(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...],
             f"the origin has no limit for this model: '{name}' normalises a constant there; use the probe Gaussian(1)."
         )
     double = _in_double(model)
-    dtype = next(p.dtype for p in double.parameters())
-    step = 1e-6 if dtype == torch.float64 else 1e-3
-    direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    weight = next(double.parameters())
+    step = 1e-6 if weight.dtype == torch.float64 else 1e-3
+    direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(weight)
 
     def slope(x: Tensor) -> Tensor:
         return gradients(double, x, _one_mixture(output)).flatten()
@@ -83,9 +83,9 @@ def _one_mixture(output: Output) -> Output:
 
 
 def _in_double(model: nn.Module) -> nn.Module:
-    """A float64 copy where the model allows it, so that a kink and curvature can be told apart."""
+    """A float64 copy (on the CPU: MPS has none) where the model allows it, to tell a kink and curvature apart."""
     try:
-        return copy.deepcopy(model).double()
+        return copy.deepcopy(model).cpu().double()
     except Exception:  # a module may refuse to be copied or converted in any way it likes
         return model
 
@@ -106,7 +106,7 @@ def _normalises_nothing(model: nn.Module, input_shape: tuple[int, ...]) -> str |
         return None
     try:
         with torch.no_grad():
-            forward(model, torch.zeros(1, *input_shape, dtype=next(model.parameters()).dtype))
+            forward(model, torch.zeros(1, *input_shape).to(next(model.parameters())))
     finally:
         for handle in handles:
             handle.remove()

@@ -13,7 +13,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from netgrain.errors import NetgrainError
-from netgrain.files import write_whole
+from netgrain.files import is_file, write_whole
 
 
 def write_packed(path: str | Path, kind: str, header: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
@@ -28,7 +28,7 @@ def write_packed(path: str | Path, kind: str, header: dict[str, Any], tensors: d
 def read_packed(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a file of this kind; anything else is refused with a sentence."""
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise NetgrainError(f"{path} is not a file; expected a {kind} written by netgrain.")
     try:
         with safe_open(path, framework="pt") as f:

@@ -124,3 +124,11 @@ class Reduction:
         traces = torch.tensor(self._traces, dtype=torch.float64)
         error = float(traces.std()) / math.sqrt(self.members) if self.members > 1 else math.nan
         return core, Estimate(float(traces.mean()), error, self.members)
+
+
+def memory_needed(size: int, kept: int) -> int:
+    """Bytes that collecting rows of `kept` bytes takes at most: they and their copy in one piece, or what they are
+    condensed to."""
+    if kept <= ROWS_MEMORY:
+        return 2 * kept
+    return ROWS_MEMORY + (PIECES_MEMORY + 8 * size**2 if size <= FULL_LIMIT else 2 * 4 * size * SKETCH * 64)

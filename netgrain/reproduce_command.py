@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from netgrain import plan_command
+from netgrain.plan_command import DryRun
 from netgrain.shell import Json, as_text, check_folder, plain_words
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ EXAMPLES = """  netgrain reproduce
   netgrain reproduce --only fig4 --only fig10
   netgrain reproduce --only geometry --data-dir data
   netgrain reproduce --resume
-  netgrain reproduce --scale smoke --out out/try"""
+  netgrain reproduce --scale smoke --out out/try
+  netgrain reproduce --engine ray --address 10.0.0.1:6379 --workers 64"""
 
 
 def reproduce(
@@ -48,11 +51,7 @@ def reproduce(
             metavar="DIR", help="Where CIFAR-10 and MNIST are; digits stand in where not found.", show_default=False
         ),
     ] = None,
-    engine: Annotated[str, typer.Option(metavar="ENGINE", help="local or processes.")] = "processes",
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Processes; as many as there are cores if not given.", show_default=False),
-    ] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Run every experiment on the three works, then print one scorecard: claim, paper, ours ± error, verdict.
@@ -64,20 +63,25 @@ def reproduce(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data import looking_in
-        from netgrain.engine import engine as engine_named
+        from netgrain.engine import Processes, current
         from netgrain.files import write_whole
         from netgrain.reproduction import chosen
         from netgrain.reproduction import reproduce as run
         from netgrain.scorecard import scorecard
 
-        chosen(only)  # names first, before a folder is made
-        via = engine_named(engine, workers)
+        names = chosen(only)  # names first, before a folder is made
         check_folder(folder)
         with looking_in(data_dir):
-            found = run(scale, folder, only=only, engine=via, resume=resume, say=_say)
-        document = as_text(found.as_list())
-        write_whole(folder / "reproduction.json", (document + "\n").encode())
-        write_whole(folder / "reproduction.md", scorecard(found).encode())
+            if dry_run:
+                planned = plan_command.of_experiments(names, scale, {name: folder / name for name in names})
+            else:
+                found = run(scale, folder, only=only, engine=current() or Processes(), resume=resume, say=_say)
+                document = as_text(found.as_list())
+                write_whole(folder / "reproduction.json", (document + "\n").encode())
+                write_whole(folder / "reproduction.md", scorecard(found).encode())
+    if dry_run:
+        plan_command.show(planned, folder, as_json)
+        return
     if as_json:
         typer.echo(document)
     else:

@@ -11,11 +11,13 @@ A run that was killed goes on where it stopped: only units without a file are co
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
+import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,7 @@ from netgrain.progress import Bar
 from netgrain.provenance import versions
 
 LAYOUT = 1
+ASKED = ("experiment", "scale", "config", "layout")  # of run.json: what makes it this run and no other
 
 
 class FolderError(NetgrainError):
@@ -49,6 +52,7 @@ class RunFolder:
 
     def __init__(self, path: Path, about: dict[str, Any], lock: TextIO | None) -> None:
         self.path, self.about, self._lock = path, about, lock
+        self._run = hashlib.sha256(_pretty({key: about.get(key) for key in ASKED})).hexdigest()[:16]
 
     @property
     def writable(self) -> bool:
@@ -64,10 +68,11 @@ class RunFolder:
         asked = {"experiment": experiment, "scale": scale, "config": json.loads(json.dumps(config)), "layout": LAYOUT}
         if path.exists() and not path.is_dir():
             raise FolderError(f"{path} is a file; expected a folder for the run.")
-        if path.exists() and not file.exists() and any(p.name != ".lock" for p in path.iterdir()):
+        if path.exists() and not file.exists() and not all(_of_a_run_that_began(p) for p in path.iterdir()):
             raise FolderError(f"{path} is not empty and not a run; choose a new or an empty folder.")
         lock = _locked(path)
         try:
+            _tidy(path)
             about = _continued(path, asked, resume) if file.exists() else None
             if about is None:
                 about = {**asked, "versions": versions(), "hardware": hardware()}
@@ -106,13 +111,16 @@ class RunFolder:
         except NetgrainError as e:
             warnings.warn(f"{e} The unit counts as missing.", GrainWarning, stacklevel=2)
             return None
-        if Unit(header["config"]).id != unit.id:
-            warnings.warn(f"{file} holds another unit; it counts as missing.", GrainWarning, stacklevel=2)
+        # files that were written before they named their run are taken at their word
+        if Unit(header["config"]).id != unit.id or header.get("run", self._run) != self._run:
+            warnings.warn(
+                f"{file} holds another unit, or that of another run; it counts as missing.", GrainWarning, stacklevel=2
+            )
             return None
         return Outcome(header["numbers"], arrays)
 
     def store(self, unit: Unit, outcome: Outcome) -> None:
-        header = {"config": dict(unit.config), "numbers": outcome.numbers}
+        header = {"config": dict(unit.config), "numbers": outcome.numbers, "run": self._run}
         write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
 
     def note_seconds(self, unit: Unit, seconds: float) -> None:
@@ -136,11 +144,49 @@ class RunFolder:
 
 
 class Runner:
-    """Runs units through an engine into a folder; what is there already is read, not computed."""
+    """Runs units through an engine into a folder; what is there already is read, not computed.
+
+    It is itself an engine, one that keeps what it finishes: give it to whatever takes an engine.
+    """
 
     def __init__(self, folder: RunFolder, engine: Engine | None = None, *, progress: bool | None = None) -> None:
         self.folder, self.engine, self.progress = folder, engine or Local(), progress
         self.computed = 0
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def parallel(self) -> int:
+        return self.engine.parallel
+
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        """Units in order where they are read, and as they are finished where they are computed."""
+        # files are checked first and read again in their turn, so that a large run need not fit into memory
+        missing = [u for u in units if self.folder.stored(u) is None]
+        absent = {u.id for u in missing}
+        computed = self._computed(work, missing, ahead)
+        for unit in units:
+            if (name := unit.id) not in absent:
+                yield unit, self._read(unit)
+            while name in absent:
+                found, outcome = next(computed)
+                absent.discard(found.id)
+                yield found, outcome
+
+    def _computed(self, work: Work, units: Sequence[Unit], ahead: int | None) -> Iterator[tuple[Unit, Outcome]]:
+        for unit, outcome in self.engine.run(partial(timed, work), units, ahead):
+            self.folder.store(unit, outcome)
+            self.folder.note_seconds(unit, outcome.seconds)
+            self.computed += 1
+            yield unit, outcome
+
+    def _read(self, unit: Unit) -> Outcome:
+        found = self.folder.stored(unit)
+        if found is None:
+            raise NetgrainError(f"{self.folder.unit_file(unit)} vanished while it was used; run it again.")
+        return found
 
     def map(self, work: Work, configs: Iterable[Mapping[str, Any]], label: str = "units") -> list[Outcome]:
         """Outcomes in the order of the configurations."""
@@ -153,17 +199,57 @@ class Runner:
             )
         with Bar(label, len(units), self.progress) as bar:
             bar.advance(len(units) - len(missing))
-            for unit, outcome in self.engine.run(partial(timed, work), missing):
-                self.folder.store(unit, outcome)
-                self.folder.note_seconds(unit, outcome.seconds)
+            for unit, outcome in self._computed(work, missing, None):
                 found[unit.id] = outcome
-                self.computed += 1
                 bar.advance()
         return [found[u.id] for u in units]
 
     def has(self, configs: Iterable[Mapping[str, Any]]) -> bool:
         """All of these are finished."""
         return all(self.folder.unit_file(Unit(dict(c))).exists() for c in configs)
+
+
+class Keeping:
+    """An engine that keeps what it finishes in a run folder, made when the first unit comes and removed when done.
+
+    about: all that the units depend on and do not say themselves.
+    """
+
+    def __init__(self, path: Path, experiment: str, about: Mapping[str, Any], engine: Engine, *, resume: bool) -> None:
+        self.path, self.experiment, self.about, self.engine, self.resume = path, experiment, about, engine, resume
+        self._runner: Runner | None = None
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def parallel(self) -> int:
+        return self.engine.parallel
+
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        if self._runner is None:
+            config = dict(self.about)
+            folder = RunFolder.create(
+                self.path, experiment=self.experiment, scale="", config=config, resume=self.resume
+            )
+            self._runner = Runner(folder, self.engine)
+        yield from self._runner.run(work, units, ahead)
+
+    def done(self) -> None:
+        """The result is safe elsewhere."""
+        if self._runner is not None:
+            self.close()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Leave the folder to a later run, if there is anything in it."""
+        if self._runner is not None:
+            self._runner.folder.__exit__(None, None, None)
+            if not (self.path / "units").is_dir():
+                shutil.rmtree(self.path, ignore_errors=True)
+                with suppress(OSError):  # others have files there
+                    self.path.parent.rmdir()
 
 
 def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
@@ -187,6 +273,23 @@ def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any
             "choose another folder."
         )
     return found
+
+
+def _of_a_run_that_began(path: Path) -> bool:
+    """What is there when a run was killed before it had written its run.json."""
+    return path.name == ".lock" or (path.name.startswith(".run.json.") and path.suffix == ".tmp")
+
+
+def _tidy(path: Path) -> None:
+    """Take away what a kill in the middle of writing left behind; the caller holds the lock."""
+    try:
+        for folder in (path, path / "units"):
+            for left in folder.glob(".*.tmp"):
+                left.unlink()
+        if (seconds := path / "seconds.csv").exists() and not seconds.read_bytes().endswith(b"\n"):
+            append_line(seconds, "")  # so that the next line is one of its own
+    except OSError as e:
+        raise FolderError(f"cannot write to {path}: {e.strerror}; choose another folder.") from e
 
 
 def _read_about(file: Path) -> dict[str, Any]:

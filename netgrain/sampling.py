@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from netgrain.correlation import fidelity
+from netgrain.engine import Engine, Outcome, Stream, engine_for
 from netgrain.ensemble import (
     Make,
     Output,
@@ -38,23 +37,16 @@ from netgrain.probes import Data, Gaussian, Origin, Probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.reduction import Reduction
+from netgrain.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.threads import one_thread
-from netgrain.workers import Workers, most_workers
 
 DEFAULT_TOLERANCE = 0.01
 MOST_MEMBERS = 10_000
 SKETCH_MEMBERS = 256
 PROBES = 8  # Gaussian points per member: beyond this, more members help more than more points
 DATA_PROBES = 128
-WORTH_FORKING = 5.0  # seconds of remaining work
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What one member contributes: gradient rows, and whether all of them are zero."""
-
-    rows: Tensor  # (rows, size) float32
-    zero: bool
+CHUNK = 4  # members of a unit of work
+CHUNK_VMAPPED = 32  # of one that computes them in one pass
 
 
 @one_thread()
@@ -70,9 +62,11 @@ def sampled_geometry(
     first_layer: str = "auto",
     probes: int | None = None,
     keep: int = 64,
+    engine: Engine | str | None = None,
     workers: int | None = None,
-    chunk: int = 4,
+    chunk: int | None = None,
     device: torch.device | str | None = None,
+    vmapped: bool | None = None,
     progress: bool | None = None,
 ) -> Geometry:
     """G = E_θ E_x[J(x)ᵀJ(x)] from fresh members of a family.
@@ -80,12 +74,15 @@ def sampled_geometry(
     members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
     (default 0.01). first_layer: "auto" integrates it where that is exact, "never" samples plainly, "always" also where
     it is only nearly exact (away from the origin). probes: points per member. keep: directions to keep when the
-    input is too large for anything but a sketch. workers: processes (None: decided by the work). device: default a GPU
-    where there is one. The result depends on the seed, not on workers or chunk.
+    input is too large for anything but a sketch. engine: where members are computed ("processes", "ray", …; None:
+    decided by the work), workers: how many at a time. device: default a GPU where there is one. The result depends on
+    the seed, not on engine, workers or chunk. vmapped: members of a chunk side by side in one pass, by default on a
+    GPU; the result is the same up to rounding.
     """
     shape = checked_shape(input_shape)
     check_counts(members, tolerance, probes, first_layer)
     dev = best_device() if device is None else torch.device(device)
+    via = engine_for(engine, workers, dev)
     model = member(make, seed, 0)
     name = family_name(make, model)
     _check_family(make, model, seed)
@@ -97,7 +94,15 @@ def sampled_geometry(
 
     plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
     count = _probe_count(resolved.probe, probes)
-    task = partial(_one_member, make, seed, shape, resolved.probe, count, output, plan, dev)
+    asked = (make, seed, shape, resolved.probe, count, output, plan, dev)
+    notes = [resolved.note] if resolved.note else []
+    why_not = _why_one_by_one(*asked, vmapped=dev.type != "cpu" if vmapped is None else vmapped)
+    if why_not is None:
+        task = partial(_side_by_side, *asked)
+    else:
+        task = partial(_one_by_one, partial(_one_member, *asked))
+        notes += [f"members one by one: {why_not}"] if why_not else []
+    size_of_unit = chunk or (CHUNK if why_not is not None else CHUNK_VMAPPED)
     points = len(resolved.probe.points(shape, count, 0))
     scale = (1.0 if plan is None else plan.scale) / points
     as_form: Callable[[Form], Form] = (lambda f: f) if plan is None else plan.form
@@ -106,13 +111,13 @@ def sampled_geometry(
     reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
     goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
     zero = 0
-    notes = [resolved.note] if resolved.note else []
-    with Bar(f"sampling {name}", members, progress) as bar, _Pool(task, workers, chunk, dev) as pool:
+    stream_of = Stream(task, via, size_of_unit)
+    with Bar(f"sampling {name}", members, progress) as bar:
         total = 0
         for target in _schedule(members):
-            for sample in pool.map(range(total, target), remaining=(members or 0) - total):
-                reduction.add(sample.rows)
-                zero += sample.zero
+            for sample in stream_of.map(range(total, target), remaining=(members or 0) - total):
+                reduction.add(sample.arrays["rows"])
+                zero += sample.numbers["zero"]
                 bar.advance()
             total = target
             if goal is None:
@@ -237,13 +242,62 @@ def _one_member(
     plan: FirstLayer | None,
     device: torch.device,
     i: int,
-) -> Sample:
+) -> Outcome:
+    """What one member contributes: gradient rows (rows, size) in float32, and whether all of them are zero."""
     model = member(make, seed, i, device)
     points = probe.points(shape, count, stream(seed, "probe", i)).to(device, model_dtype(model))
     rows = gradients(model, points, output).flatten(1) if plan is None else plan.rows(model, points, output)
     rows = rows.float().cpu()
     _check_rows(rows, f"member {i}")
-    return Sample(rows, not bool(rows.any()))
+    return Outcome({"zero": not bool(rows.any())}, {"rows": rows})
+
+
+def _one_by_one(task: Callable[[int], Outcome], members: range) -> list[Outcome]:
+    return [task(i) for i in members]
+
+
+def _side_by_side(
+    make: Make,
+    seed: int,
+    shape: tuple[int, ...],
+    probe: Probe,
+    count: int,
+    output: Output,
+    plan: FirstLayer | None,
+    device: torch.device,
+    members: range,
+) -> list[Outcome]:
+    """Several members in one pass."""
+    models = [member(make, seed, i, device) for i in members]
+    points = torch.stack([probe.points(shape, count, stream(seed, "probe", i)) for i in members])
+    points = points.to(device, model_dtype(models[0]))
+    found = rows_of_members(models, points, output) if plan is None else plan.rows_of_members(models, points, output)
+    outcomes = []
+    for i, rows in zip(members, found.float().cpu(), strict=True):
+        _check_rows(rows, f"member {i}")
+        outcomes.append(Outcome({"zero": not bool(rows.any())}, {"rows": rows}))
+    return outcomes
+
+
+def _why_one_by_one(
+    make: Make,
+    seed: int,
+    shape: tuple[int, ...],
+    probe: Probe,
+    count: int,
+    output: Output,
+    plan: FirstLayer | None,
+    device: torch.device,
+    *,
+    vmapped: bool,
+) -> str | None:
+    """None if members may run side by side; "" if nobody asked."""
+    if not vmapped:
+        return ""
+    models = [member(make, seed, i, device) for i in range(2)]
+    points = torch.stack([probe.points(shape, 1, stream(seed, "probe", i)) for i in range(2)])
+    points = points[:, :1].to(device, model_dtype(models[0]))
+    return why_not_side_by_side(models, points, output, at=None if plan is None else plan.name)
 
 
 def _check_rows(rows: Tensor, who: str) -> None:
@@ -280,34 +334,6 @@ def _plan(
     symmetry = ", tokens exchanged" if plan.exchangeable and plan.positions > 1 else ""
     symmetry += ", images transposed" if plan.transposed is not None else ""
     return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.name}{symmetry})"
-
-
-class _Pool:
-    """Workers that fork only when the remaining work is worth it."""
-
-    def __init__(self, task: Callable[[int], Sample], workers: int | None, chunk: int, device: torch.device) -> None:
-        self.here: Workers[Sample] = Workers(task, 1, chunk)
-        available = most_workers() if device.type == "cpu" else 1
-        self.forked: Workers[Sample] = Workers(task, available if workers is None else workers, chunk)
-        self.decided = workers is not None
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def map(self, indices: range, remaining: int) -> Any:
-        if not self.decided and len(indices) > 2:
-            started = time.perf_counter()
-            yield from self.here.map(indices[:2])
-            per_member = (time.perf_counter() - started) / 2
-            indices = indices[2:]
-            if per_member * max(remaining, len(indices)) < WORTH_FORKING:
-                yield from self.here.map(indices)
-                return
-            self.decided = True
-        yield from (self.forked if self.decided else self.here).map(indices)
-
-    def __exit__(self, *details: Any) -> None:
-        self.forked.__exit__(*details)
 
 
 def _schedule(members: int | None) -> list[int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Output, forward, model_dtype
+from netgrain.ensemble import Output, forward, in_double, model_dtype
 from netgrain.head import Head
 
 SAMPLES_AT_ONCE = 256
@@ -55,7 +55,7 @@ class Shallow:
         The moments of ω are unbiased estimates from the member's own entries, which are independent of all else.
         """
         first, last = self._layers(model)
-        W, omega = first.weight.detach(), last.weight.detach().double()
+        W, omega = first.weight.detach(), in_double(last.weight.detach())
         v, v2, fourth = _moments(omega)
         outputs = len(omega)
         # outputs are exchangeable and cross terms vanish, so a choice of outputs only multiplies

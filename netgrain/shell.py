@@ -7,7 +7,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -51,8 +51,10 @@ def parse_input(text: str) -> tuple[int, ...]:
     >>> parse_input("1x32x32"), parse_input("20")
     ((1, 32, 32), (20,))
     """
-    if not re.fullmatch(r"[1-9]\d*([x×][1-9]\d*)*", text.strip().casefold()):
-        raise NetgrainError(f"--input expects positive sizes joined by x, as in 1x32x32 or 20; found '{text}'.")
+    if not re.fullmatch(r"[1-9]\d{0,8}([x×][1-9]\d{0,8})*", text.strip().casefold()):
+        raise NetgrainError(
+            f"--input expects positive sizes joined by x, as in 1x32x32 or 20, of at most nine digits; found '{text}'."
+        )
     sizes = tuple(int(size) for size in re.split("[x×]", text.strip().casefold()))
     if math.prod(sizes) > MOST_INPUTS:
         raise NetgrainError(f"--input {text} has {math.prod(sizes):.2g} values; expected at most {MOST_INPUTS:.0e}.")
@@ -98,8 +100,12 @@ def samples_of(
     if limit is not None:
         import torch
 
-        generator = torch.Generator().manual_seed(seed)
-        samples = samples.subset(torch.randperm(len(samples), generator=generator)[:limit])
+        from netgrain.data.dataset import generator_for
+
+        if limit < 1:
+            raise NetgrainError(f"--limit expects at least one sample, found {limit}.")
+        order = torch.randperm(len(samples), generator=generator_for(seed, "limit"))
+        samples = samples.subset(order[:limit])
     return samples if size is None else resized(samples, size)
 
 
@@ -113,7 +119,7 @@ def _read_npz(path: Path) -> Dataset:
 
 
 @contextmanager
-def plain_words(interrupted: str = "nothing was written") -> Iterator[None]:
+def plain_words(interrupted: str | Callable[[], str] = "nothing was written") -> Iterator[None]:
     """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", GrainWarning)
@@ -138,8 +144,13 @@ def plain_words(interrupted: str = "nothing was written") -> Iterator[None]:
         except NetgrainError as e:
             typer.echo(f"error: {_one_line(str(e))}", err=True)
             raise typer.Exit(BAD_INPUT) from e
+        except OSError as e:
+            if e.filename is None:
+                raise
+            typer.echo(f"error: {_one_line(str(e.filename))}: {e.strerror}; choose another file or folder.", err=True)
+            raise typer.Exit(BAD_INPUT) from e
         except KeyboardInterrupt as e:
-            typer.echo(f"interrupted; {interrupted}", err=True)
+            typer.echo(f"interrupted; {interrupted if isinstance(interrupted, str) else interrupted()}", err=True)
             raise typer.Exit(INTERRUPTED) from e
 
 
@@ -156,6 +167,43 @@ def check_folder(out: Path) -> None:
         raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
+
+
+def source_of(make: Make) -> str | None:
+    """What the file of a user's model is now: members of two versions of it are not mixed."""
+    import inspect
+
+    try:
+        return digest_of(inspect.getsourcefile(getattr(make, "make", make)) or "")
+    except TypeError:
+        return None
+
+
+def digest_of(file: str) -> str | None:
+    """The hash of a file's content; None if it cannot be read."""
+    import hashlib
+
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except (OSError, ValueError):
+        return None
+
+
+@contextmanager
+def kept_in(folder: Path | None, about: dict[str, Any], resume: bool) -> Iterator[Any]:
+    """Inside, units that are finished are kept in this folder (None: they are not)."""
+    if folder is None:
+        yield None
+        return
+    from netgrain.engine import Processes, current, using
+    from netgrain.runs import Keeping
+
+    keeping = Keeping(folder, "geometry", about, current() or Processes(), resume=resume)
+    try:
+        with using(keeping):
+            yield keeping
+    finally:
+        keeping.close()
 
 
 def as_text(report: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from netgrain.errors import NetgrainError
@@ -41,6 +43,17 @@ def load(path: str | Path) -> Geometry:
         raise NetgrainError(
             f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
         )
+    try:
+        return _checked(_geometry(header, tensors, path))
+    except NetgrainError:
+        raise
+    except Exception as e:  # a right checksum over a wrong content: any entry may be missing or of another kind
+        raise NetgrainError(
+            f"{path} does not hold a whole geometry ({type(e).__name__}: {e}); compute and save it again."
+        ) from e
+
+
+def _geometry(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Geometry:
     if unknown := _kinds(header["form"]) - KINDS:
         raise NetgrainError(
             f"{path} holds a matrix of kind '{min(unknown)}', which this netgrain does not know; use a newer version."
@@ -50,9 +63,19 @@ def load(path: str | Path) -> Geometry:
         _rebuild(header["form"], tensors, ""),
         tuple(header["input_shape"]),
         Provenance.from_dict(header["about"]),
-        header["scale_error"],
-        None if trace is None else Estimate(trace[0], trace[1], trace[2]),
+        float(header["scale_error"]),
+        None if trace is None else Estimate(float(trace[0]), float(trace[1]), int(trace[2])),
     )
+
+
+def _checked(geometry: Geometry) -> Geometry:
+    """The geometry, if its parts fit together: one product with the matrix goes through all of them."""
+    d = math.prod(geometry.input_shape)
+    product = geometry.form.matvec(torch.ones(1, d, dtype=torch.float64))
+    if d < 1 or geometry.d != d or tuple(product.shape) != (1, d) or not bool(torch.isfinite(product).all()):
+        raise ValueError(f"a matrix of size {geometry.d} over inputs of shape {geometry.input_shape}")
+    repr(geometry)
+    return geometry
 
 
 def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, Any]:
@@ -98,6 +121,8 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
         return Dense(tensors[prefix + "matrix"], tensors.get(prefix + "pieces"), tensors[prefix + "per_part"])
     if spec["kind"] == "factored":
         rows, per_part = tensors[prefix + "rows"], tensors[prefix + "per_part"]
+        if rows.dim() != 2:
+            raise ValueError(f"rows of shape {tuple(rows.shape)}")
         return Factored(rows, spec["scale"], per_part, tuple(spec["rows_per_part"]))
     if spec["kind"] == "spread":
         sizes = spec["stem"]

@@ -169,11 +169,20 @@ def _read(path: Path) -> _Sketch:
         raise NetgrainError(
             f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; make it anew."
         )
-    return _Sketch(
-        tensors["products"].double(),
-        tensors["diagonal"].double(),
-        header["trace"],
-        header["noise"],
-        tuple(header["input_shape"]),
-        header["method"],
-    )
+    try:
+        shape = tuple(header["input_shape"])
+        sketch = _Sketch(
+            tensors["products"].double(),
+            tensors["diagonal"].double(),
+            float(header["trace"]),
+            float(header["noise"]),
+            shape,
+            str(header["method"]),
+        )
+        whole = sketch.products.shape == (VECTORS, math.prod(shape)) and sketch.diagonal.shape == (math.prod(shape),)
+        numbers = [*(float(t.abs().sum()) for t in (sketch.products, sketch.diagonal)), sketch.trace, sketch.noise]
+        if not whole or not all(map(math.isfinite, numbers)) or not all(type(n) is int and n > 0 for n in shape):
+            raise ValueError(f"products {tuple(sketch.products.shape)} for inputs of shape {shape}")
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as e:
+        raise NetgrainError(f"{path} holds no whole golden geometry ({type(e).__name__}: {e}); make it anew.") from e
+    return sketch

@@ -132,6 +132,10 @@ def test_trained_weights_are_compared_with_fresh_ones(G: ng.Geometry, tmp_path: 
     key = next(iter(trained.state))
     with pytest.raises(NetgrainError, match=f"the weights lack '{key}'"):
         audit(lenet, X, y, G=G, weights=some, progress=False)
+    for change, said in ((torch.Tensor.to_sparse, "cannot be copied"), (lambda t: t + 0j, "complex numbers")):
+        other = {**trained.state, key: change(trained.state[key])}
+        with pytest.raises(NetgrainError, match=said):
+            audit(lenet, X, y, G=G, weights=other, progress=False)
     with pytest.raises(NetgrainError, match="the weights have 'more'"):
         audit(lenet, X, y, G=G, weights={**trained.state, "more": torch.zeros(1)}, progress=False)
 

@@ -291,6 +291,10 @@ def test_version(run: Run) -> None:
         (("models.py:Net", "--input", "1x0"), "--input expects positive sizes joined by x, .* found '1x0'"),
         (("models.py:Net", "--input", ""), "--input expects positive sizes joined by x, .* found ''"),
         (
+            ("models.py:Net", "--input", "9" * 5000),
+            "--input expects positive sizes joined by x, .* at most nine digits",
+        ),
+        (
             ("models.py:Net", "--input", "9999999x9999"),
             r"--input 9999999x9999 has 1e\+11 values; expected at most 1e\+08",
         ),
@@ -360,11 +364,14 @@ def test_interrupt_while_writing_tells_how_far_it_got(run: Run, monkeypatch: pyt
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
+    import netgrain.runs  # has its own name for the function by now
+
+    assert netgrain.runs.write_whole
     monkeypatch.setattr("netgrain.files.write_whole", interrupted)
     code, _, stderr = run("geometry", *NET, "--members", "3", "--out", "o")
     assert code == 130
-    assert stderr == "interrupted; of 4 files in o, 1 was written (whole)\n"
-    assert [path.name for path in Path("o").iterdir()] == ["geometry.safetensors"]
+    assert stderr == "interrupted; of 4 files in o, 1 was written (whole); go on with --resume\n"
+    assert sorted(path.name for path in Path("o").iterdir()) == ["geometry.safetensors", "members"]
 
 
 def test_real_process_interrupted_by_the_keyboard(run: Run) -> None:
@@ -380,14 +387,16 @@ def test_real_process_interrupted_by_the_keyboard(run: Run) -> None:
         start_new_session=True,
     ) as process:
         try:
-            while process.poll() is None and not (Path("made").exists() and Path("made").stat().st_size > 60):
+            while process.poll() is None and not Path("never/members/units").is_dir():
                 pass_the_time()
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers hear it too
             stdout, stderr = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, stdout, stderr) == (130, "", "interrupted; nothing was written\n")
-    assert not Path("never").exists()
+    told = "interrupted; finished members are in never/members; go on with --resume\n"
+    assert (process.returncode, stdout, stderr) == (130, "", told)
+    assert [path.name for path in Path("never").iterdir()] == ["members"]
+    assert list(Path("never/members/units").iterdir())
 
 
 def pass_the_time() -> None:

@@ -159,6 +159,12 @@ NET = ("models.py:Net", "--data", "data.npz")
             (*NET, "--weights", "other.pt"),
             "other.pt does not fit the model: it has no 'layer.bias' and has 'head' too many",
         ),
+        ((*NET, "--weights", "sparse.pt"), "sparse.pt does not fit the model (Error(s) in loading"),
+        ((*NET, "--weights", "complex.pt"), "complex.pt does not fit the model: 'layer.weight' has complex numbers"),
+        ((*NET, "--weights", "cut.pt"), "--weights: cut.pt cannot be read ("),
+        ((*NET, "--weights", "w" * 300), "www is not a file"),
+        (("models.py:Net", "--data", f"{'n' * 300}.npz"), "n.npz is not a file"),
+        ((*NET, "--data-dir", "n" * 300, "--data", "mnist"), "File name too long; choose another file or folder."),
         ((*NET, "--weights", "wide.pt"), "wide.pt does not fit the model: 'layer.bias' has shape (5,), expected (3,)"),
         (("models.py:Net:outputs=2", "--data", "data.npz"), "labels run from 0 to 2, but the model has 2 outputs"),
         (("models.py:Mixing", "--data", "data.npz"), "mixes the samples of a batch"),
@@ -171,6 +177,10 @@ def test_one_sentence_and_exit_code_two(folder: Path, arguments: tuple[str, ...]
     torch.save(net(), "evil.pt")  # a whole module is code, which is not run
     torch.save({"layer.weight": w, "head": b}, "other.pt")
     torch.save({"layer.bias": torch.zeros(5), "layer.weight": w}, "wide.pt")
+    torch.save({"layer.weight": w.to_sparse(), "layer.bias": b}, "sparse.pt")
+    torch.save({"layer.weight": w.to(torch.complex64), "layer.bias": b}, "complex.pt")
+    torch.save({"layer.weight": w}, "cut.pt", _use_new_zipfile_serialization=False)
+    Path("cut.pt").write_bytes(Path("cut.pt").read_bytes()[:60])
     Path("text.safetensors").write_text("no tensors")
     result = run(*arguments)
     assert result.exit_code == 2, result.output
@@ -178,6 +188,11 @@ def test_one_sentence_and_exit_code_two(folder: Path, arguments: tuple[str, ...]
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert text in result.stderr
+
+
+def test_any_whole_number_is_a_seed(folder: Path) -> None:
+    report = document(*NET, "--members", "1", "--limit", "20", "--seed", "9" * 25)
+    assert report["seed"] == int("9" * 25)
 
 
 def test_numbers_of_a_built_in_network() -> None:

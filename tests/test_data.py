@@ -77,6 +77,7 @@ def test_the_repr_of_many_classes_stays_short() -> None:
         (torch.zeros(2, 2), torch.tensor([0, 2]), ("a", "b"), "labels run from 0 to 2, expected 0 to 1"),
         (torch.zeros(2, 2), torch.tensor([0, -1]), (), "labels run from -1 to 0"),
         (torch.zeros(0, 2), torch.zeros(0).long(), (), "at least one sample"),
+        (torch.zeros(2, 2), torch.tensor([0, 2**40]), (), "labels run up to 1099511627776; expected 0, 1, …"),
     ],
 )
 def test_what_is_not_a_dataset_is_refused(
@@ -695,7 +696,7 @@ def test_errors_of_the_network_are_sentences(server: Server, tmp_path: Path) -> 
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/file"  # bound, but nobody listens
         with pytest.raises(NetgrainError, match=r"could not be reached .*refused.* check the connection"):
             download(url, tmp_path / "file")
-    with pytest.raises(NetgrainError, match="expected an http or https address, found 'file:///etc/passwd'"):
+    with pytest.raises(NetgrainError, match="expected an https address, found 'file:///etc/passwd'"):
         download("file:///etc/passwd", tmp_path / "file")
     (tmp_path / "blocked").write_bytes(b"")
     with pytest.raises(NetgrainError, match="cannot write"):

@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain.engine import Outcome, Processes, Unit
 from netgrain.ensemble import check_deterministic, gradients, member, seeded, select
 from netgrain.threads import one_thread
-from netgrain.workers import Workers
 from tests import naive
 
 
@@ -107,32 +108,6 @@ def test_mixing_and_noise_are_noticed() -> None:
         check_deterministic(Noisy(), torch.randn(3, 2))
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_workers_keep_the_order_and_pass_errors_on(count: int) -> None:
-    with Workers(lambda i: i * i, count, 3) as pool:
-        assert list(pool.map(range(10))) == [i * i for i in range(10)]
-
-    def fails(i: int) -> int:
-        if i == 4:
-            raise ng.NetgrainError("number four")
-        return i
-
-    with Workers(fails, count) as pool, pytest.raises(ng.NetgrainError, match="number four"):
-        list(pool.map(range(10)))
-
-
-def test_a_killed_worker_is_one_sentence() -> None:
-    import os
-    import signal
-
-    def dies(i: int) -> int:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return i
-
-    with Workers(dies, 2) as pool, pytest.raises(ng.NetgrainError, match="worker process died"):
-        list(pool.map(range(4)))
-
-
 @pytest.mark.parametrize("first_layer", ["auto", "never"])
 def test_same_seed_same_bits_for_every_chunk_and_worker_count(first_layer: str) -> None:
     from netgrain.models import LeNet
@@ -165,8 +140,12 @@ def test_one_thread_of_linear_algebra_and_back() -> None:
         with one_thread():
             assert set(_blas_threads().values()) == {1}
         assert {path for path, threads in _blas_threads().items() if threads == 2} == able
-        with Workers(lambda i: (set(_blas_threads().values()), torch.get_num_threads()), 2) as pool:
-            assert list(pool.map(range(2))) == [({1}, 1)] * 2
+
+        def threads(unit: Any) -> Outcome:
+            return Outcome({"blas": sorted(set(_blas_threads().values())), "torch": torch.get_num_threads()})
+
+        found = [o.numbers for _, o in Processes(2).run(threads, [Unit({"i": 0}), Unit({"i": 1})])]
+        assert found == [{"blas": [1], "torch": 1}] * 2
         assert {path for path, threads in _blas_threads().items() if threads == 2} == able
 
 

@@ -206,6 +206,33 @@ def test_a_changed_header_is_noticed(tmp_path: Path) -> None:
         ng.Geometry.load(path)
 
 
+@pytest.mark.parametrize("kind", ["dense", "factored"])
+def test_a_right_checksum_over_a_wrong_content_is_refused(kind: str, tmp_path: Path) -> None:
+    from netgrain.packed import read_packed, write_packed
+
+    header, tensors = read_packed(geometries()[kind].save(tmp_path / "G.safetensors"), "geometry")
+    name = next(n for n, t in tensors.items() if t.dim() == 2)
+    spoiled = [
+        *(({k: v for k, v in header.items() if k != key}, tensors) for key in ("form", "about", "input_shape")),
+        (header | {"form": {"kind": []}}, tensors),
+        (header | {"form": []}, tensors),
+        (header | {"about": "x"}, tensors),
+        (header | {"input_shape": [3, 2**40]}, tensors),
+        (header | {"input_shape": ["x"]}, tensors),
+        (header | {"full_trace": "x"}, tensors),
+        (header | {"scale_error": None}, tensors),
+        (header, {k: v for k, v in tensors.items() if k != name}),
+        (header, tensors | {name: tensors[name].flatten()}),
+        (header, tensors | {name: tensors[name][None]}),
+        (header, tensors | {name: tensors[name][:, :-1].clone()}),
+        (header, tensors | {name: tensors[name] * torch.nan}),
+    ]
+    for changed, parts in spoiled:
+        path = write_packed(tmp_path / "other", "geometry", changed, parts)
+        with pytest.raises(ng.NetgrainError, match="does not hold a whole geometry"):
+            ng.Geometry.load(path)
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
     import os

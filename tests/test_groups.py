@@ -627,6 +627,13 @@ def test_lights_test_accepts_and_refuses_large_tables() -> None:
         (lambda: parse("C7:C3"), "does not say how C3 acts on C7"),
         (lambda: parse("C6xC6:Q8"), "'C6xC6:Q8': Q8 acts on"),
         (lambda: parse("C99999999999"), "too large a number"),
+        (lambda: parse("C999999999"), "'C999999999' has 999999999 elements or more; expected at most 1000000"),
+        (lambda: parse("C9999xC9999"), "99980001 elements or more"),
+        (lambda: parse("C999999998:C2"), "999999998 elements or more"),
+        (lambda: parse("C9999xC9999:D8"), "799840008 elements or more"),
+        (lambda: parse("p4m9999"), "799840008 elements or more"),
+        (lambda: parse("S1000"), "elements or more"),
+        (lambda: parse("A1000"), "elements or more"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(call: object, words: str) -> None:

@@ -325,6 +325,10 @@ def test_family_works_in_a_spawned_process(write: Callable[..., Path], monkeypat
         ("netz.nets:Net", r"no module 'netz\.nets' in .* \(Python found no 'netz'\).* A file is written path/file"),
         ("resnet19:make", r"There is no module 'resnet19' in .* Did you mean 'resnet18'\?"),
         ("sub/nets:Net", "no built-in model called 'sub/nets'"),
+        (f"{'n' * 300}.py:Net", r"There is no file 'n+\.py'"),
+        (f"{'n' * 5000}/net.py:Net", r"There is no file 'n+/net\.py'"),
+        ("a\0b.py:Net", r"'a\\x00b\.py' cannot be the path of a file \(embedded null"),
+        ("~nobody-here/net.py:Net", r"'~nobody-here/net\.py' cannot be the path of a file \(.*home"),
     ],
 )
 def test_bad_text_gets_a_sentence(write: Callable[..., Path], spec: str, message: str) -> None:

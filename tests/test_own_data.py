@@ -5,6 +5,7 @@ import pickle
 import random
 import struct
 import warnings
+import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
+from netgrain.arrays import read_arrays
 from netgrain.data import Dataset
 from netgrain.data.folders import area_resized
 from netgrain.data.own import from_dataset, from_tensors, normalised, read
@@ -121,6 +123,10 @@ def test_area_resizing_keeps_the_mean_and_a_constant() -> None:
         ({"X": np.array([["a"], ["b"]]), "y": [0, 1]}, "encode words as numbers"),
         ({"X": np.full((2, 1, 2, 2), 300), "y": [0, 1]}, "whole numbers from 300 to 300, expected 0 to 255"),
         ({"X": TABLE, "y": [0, 1, 1], "features": ["a"]}, "1 feature names came with samples of 2 entries"),
+        ({"X": TABLE, "y": [0, 1, 1], "features": "a"}, "1 feature names came with samples of 2 entries"),
+        ({"X": TABLE, "y": np.array([0, 1, 0.5], np.float16)}, "label 2 is 0.5; expected classes"),
+        ({"X": TABLE, "y": [0, 1, 1e300]}, "label 2 is 1e[+]300; expected classes"),
+        ({"X": TABLE * 1e300, "y": [0, 1, 1]}, r"5 numbers that are not finite \(0 NaN, 5 Inf\)"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
@@ -155,6 +161,61 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "d.npz")
     with pytest.raises(NetgrainError, match="limit as a positive whole number, found 0"):
         read(tmp_path, limit=0)
+    for name in ("n" * 300 + ".npz", "~nobody-here/a.npz", "a\0b.npz"):
+        with pytest.raises(NetgrainError, match=r"expected FILE.npz .* is not there"):
+            read(name)
+
+
+def entry(shape: str, kind: str = "'<f8'") -> bytes:
+    """The opening of an array with these claims, and nothing behind it."""
+    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        entry("(1099511627776,)"),
+        entry("(4294967296, 4294967296)"),
+        entry("(2,)", "'<U2147483647'"),
+        entry("(2, ("),
+        entry("(2,)", "[" * 200 + "]" * 200),
+        entry("(2,)", "7"),
+        b"no array at all",
+        b"",
+    ],
+)
+def test_an_entry_with_false_claims(content: bytes, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
+        packed.writestr("X.npy", content)
+        packed.writestr("y.npy", content)
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(NetgrainError, match=r"a\.npz cannot be read"):
+        read(tmp_path / "a.npz")
+    for file, names in (("a.npz", ("X", "y")), ("a.npy", ("signal",))):
+        with pytest.raises(NetgrainError, match=rf"{file} cannot be read as numbers"):
+            read_arrays(tmp_path / file, *names)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive(method: int, tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    with zipfile.ZipFile(file, "w", method) as packed:
+        for name in ("X", "y"):
+            with packed.open(f"{name}.npy", "w") as target:
+                np.save(target, TABLE)
+    sound = file.read_bytes()
+    said = []
+    for at in range(40, 100, 4):
+        file.write_bytes(sound[:at] + b"\xff\xff\xff\xff" + sound[at + 4 :])
+        try:
+            read_arrays(file, "X", "y")  # a few of the changes do no harm
+        except NetgrainError as e:
+            said.append(str(e))
+        with pytest.raises(NetgrainError, match=r"cannot be read|y has shape"):
+            read(file)
+    assert len(said) > 10
+    assert all("cannot be read as numbers" in words for words in said)
 
 
 def test_constant_features_are_a_warning() -> None:

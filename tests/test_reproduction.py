@@ -39,12 +39,12 @@ def test_all_experiments_are_chosen_once_and_summaries_are_not() -> None:
 class KilledAfter:
     """An engine whose process dies, as if by kill -9, with some units stored."""
 
-    name = "killed"
+    name, parallel = "killed", 1
 
     def __init__(self, units: int) -> None:
         self.left = units
 
-    def run(self, work: Work, units: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
         for unit in units:
             if self.left == 0:
                 os._exit(9)

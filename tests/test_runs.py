@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from netgrain import GrainWarning, NetgrainError
-from netgrain.engine import Local, Outcome, Processes, Unit, engine, fingerprint
+from netgrain.engine import Local, Outcome, Processes, Unit
 from netgrain.runs import RunFolder, Runner
 
 CALLS: list[int] = []
@@ -73,6 +73,39 @@ def test_damaged_and_swapped_units_are_computed_again(tmp_path: Path) -> None:
     assert [o.numbers for o in again] == [o.numbers for o in good]
 
 
+def test_units_of_another_run_are_computed_again(tmp_path: Path) -> None:
+    """Two runs may have units of the same name that mean different things."""
+    for name in ("a", "b"):
+        with _folder(tmp_path / name, config={"of": name}) as folder:
+            Runner(folder).map(square, _configs(2))
+    ours, theirs = (tmp_path / name / "units" / f"{Unit(_configs(1)[0]).id}.safetensors" for name in ("a", "b"))
+    sound = ours.read_bytes()
+    ours.write_bytes(theirs.read_bytes())
+    with _folder(tmp_path / "a", config={"of": "a"}, resume=True) as folder:
+        runner = Runner(folder)
+        with pytest.warns(GrainWarning, match="that of another run; it counts as missing"):
+            runner.map(square, _configs(2))
+    assert runner.computed == 1
+    assert ours.read_bytes() == sound
+
+
+def test_what_a_kill_left_behind_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".run.json.k1.tmp").write_text("{")  # killed before it was a run
+    with _folder(tmp_path) as folder:
+        Runner(folder).map(square, _configs(3))
+    for left in (tmp_path / ".claims.json.k2.tmp", tmp_path / "units" / ".0123.safetensors.k3.tmp"):
+        left.write_text("half")
+    csv = tmp_path / "seconds.csv"
+    csv.write_text("".join(csv.read_text().splitlines(keepends=True)[:2]) + "0123,0.")  # killed in a line
+    with _folder(tmp_path, resume=True) as folder:
+        Runner(folder).map(square, _configs(4))
+        assert folder.core_seconds() == sum(float(line.split(",")[1]) for line in csv.read_text().splitlines())
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "run.json", "seconds.csv", "units"]
+    assert len(list((tmp_path / "units").iterdir())) == 4
+    assert csv.read_text().splitlines()[-1].startswith(Unit(_configs(4)[3]).id)
+
+
 def test_folders_that_are_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with _folder(run), pytest.raises(NetgrainError, match="another process is working"):
@@ -117,16 +150,6 @@ def test_the_folder_says_where_it_ran(tmp_path: Path) -> None:
     assert about["versions"]["torch"] == torch.__version__
     assert about["hardware"]["cores"] >= 1
     assert about["config"] == {"a": 1}
-
-
-def test_engines_by_name() -> None:
-    assert engine("local").name == "local"
-    assert engine("processes", 2) == Processes(2)
-    with pytest.raises(NetgrainError, match="expected local or processes"):
-        engine("cloud")
-    with pytest.raises(NetgrainError, match="at least one worker"):
-        engine("processes", 0)
-    assert fingerprint({"x": [1, 2]}) != fingerprint({"x": [2, 1]})
 
 
 SWEEP = """

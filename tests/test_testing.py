@@ -10,6 +10,7 @@ from torch import nn
 
 from netgrain import NetgrainError
 from netgrain.models import LeNet, ResNet18, ViT
+from netgrain.packed import read_packed, write_packed
 from netgrain.testing import UPDATE, assert_same_grain, write_golden
 
 SHAPE = (1, 16, 16)
@@ -78,6 +79,22 @@ def test_sampled_families_are_compared_within_their_noise(tmp_path: Path) -> Non
 
     with pytest.raises(AssertionError, match="factor of"):
         assert_same_grain(larger, file, seed=4)
+
+
+def test_a_file_that_lacks_something_is_refused(tmp_path: Path, golden: Path) -> None:
+    header, tensors = read_packed(golden, "golden geometry")
+    spoiled = [
+        *(({k: v for k, v in header.items() if k != name}, tensors) for name in header if name != "layout"),
+        *((header, {k: v for k, v in tensors.items() if k != name}) for name in tensors),
+        (header | {"input_shape": [3]}, tensors),
+        (header | {"trace": None}, tensors),
+        (header | {"noise": float("nan")}, tensors),
+        (header, tensors | {"diagonal": tensors["diagonal"] * torch.nan}),
+    ]
+    for changed, parts in spoiled:
+        file = write_packed(tmp_path / "other", "golden geometry", changed, parts)
+        with pytest.raises(NetgrainError, match="holds no whole golden geometry"):
+            assert_same_grain(small, file)
 
 
 def test_making_and_updating_the_file(tmp_path: Path, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from netgrain.audit.trained import trained_report
 from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import Make, forward, member, stream
+from netgrain.ensemble import Make, best_device, forward, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.files import write_whole
@@ -83,13 +83,15 @@ def audit(
     keep: float = 0.7,
     members: int | None = None,
     seed: int = 0,
+    device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Audit:
     """What a family of networks will find easy, hard or invisible in a data set, before it is trained.
 
     make: any callable that returns a fresh module; X as the network will get it (normalise first); y integer labels.
     G: a geometry of the family that is known already. weights: a trained state dict, whose complexity and geometry are
-    compared with the fresh ones. keep: share of the samples kept in the pruned list.
+    compared with the fresh ones. keep: share of the samples kept in the pruned list. device: where networks run, a GPU
+    by default; everything about the data is computed on the CPU.
 
     >>> from netgrain.models import MLP
     >>> from functools import partial
@@ -99,7 +101,7 @@ def audit(
     16
     """
     X, y = torch.as_tensor(X).detach().cpu().float(), torch.as_tensor(y).detach().cpu().long()
-    shape = tuple(X.shape[1:])
+    shape, place = tuple(X.shape[1:]), best_device() if device is None else torch.device(device)
     if math.prod(shape) > MOST_INPUTS:
         raise NetgrainError(
             f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
@@ -111,7 +113,7 @@ def audit(
     with Bar("audit", len(STEPS), progress) as bar:
         bar.advance(0, note="geometry")
         if G is None:
-            G = average_geometry(make, shape, members=members, seed=seed, progress=False)
+            G = average_geometry(make, shape, members=members, seed=seed, device=place, progress=False)
         if G.d != math.prod(shape):
             raise NetgrainError(
                 f"G is {G.d}-dimensional, the samples have {math.prod(shape)} entries; use the same input."
@@ -123,9 +125,9 @@ def audit(
         bar.advance(note="samples")
         samples, kept = _samples(G, X, y, labels, keep)
         bar.advance(note="complexity")
-        complexity = _complexity(make, X, seed)
+        complexity = _complexity(make, X, seed, place)
         if weights is not None:
-            complexity |= trained_report(make, weights, X, G, seed=seed)
+            complexity |= trained_report(make, weights, X, G, seed=seed, device=place)
         bar.advance(note="layers")
         shown = _shown(axes)
         layers = _layers(make, axes, shown, shape, seed)
@@ -325,11 +327,12 @@ def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Se
     return {"dropped": rows, "named": named}
 
 
-def _complexity(make: Make, X: Tensor, seed: int) -> dict[str, Any]:
+def _complexity(make: Make, X: Tensor, seed: int, device: torch.device) -> dict[str, Any]:
     """Geometric complexity of fresh members on some samples: mean over members."""
     generator = torch.Generator().manual_seed(stream(seed, "audit complexity"))
     points = X[torch.randperm(len(X), generator=generator)[:COMPLEXITY_POINTS]]
-    values = [geometric_complexity(member(make, seed, i), points, seed=seed).value for i in range(COMPLEXITY_MEMBERS)]
+    models = (member(make, seed, i, device) for i in range(COMPLEXITY_MEMBERS))
+    values = [geometric_complexity(model, points, seed=seed).value for model in models]
     t = torch.tensor(values, dtype=torch.float64)
     n = len(values)
     return {

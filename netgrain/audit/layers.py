@@ -98,9 +98,9 @@ def layer_profile(
 ) -> LayerProfile:
     """The gains of given directions after every layer of a family, over fresh members.
 
-    J_l u comes from central differences in double precision (in the network's own where it refuses), the average
-    direction from `random` random unit vectors for each member (from a whole basis where d is no larger). probe: the
-    origin by default, its σ → 0 limit at a kink; probes: points for each member.
+    J_l u comes from central differences in double precision on the CPU (in the network's own precision where it
+    refuses), the average direction from `random` random unit vectors for each member (from a whole basis where d is no
+    larger). probe: the origin by default, its σ → 0 limit at a kink; probes: points for each member.
 
     A matrix with singular values 2 and 0, then one that turns and doubles:
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from netgrain.complexity import geometric_complexity
 from netgrain.ensemble import Make, member, stream
 from netgrain.errors import NetgrainError
+from netgrain.files import is_file
 from netgrain.geometry import Geometry
 from netgrain.probes import Data
 from netgrain.sampling import geometry_of
@@ -22,7 +23,7 @@ POINTS = 200  # samples at which a trained network is looked at
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """A state dict from a safetensors file, or from one of torch.save with tensors only; nothing else is unpickled."""
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise NetgrainError(f"{path} is not a file; expected weights in .safetensors, or a state dict saved by torch.")
     try:
         if path.suffix == ".safetensors":
@@ -55,23 +56,36 @@ def trained_model(make: Make, weights: Mapping[str, Tensor]) -> torch.nn.Module:
                 f"'{key}' has shape {tuple(weights[key].shape)} in the weights and {tuple(there[key].shape)} in "
                 f"{type(model).__name__}; give a checkpoint of this model."
             )
+        if weights[key].is_complex() and not there[key].is_complex():
+            raise NetgrainError(f"'{key}' has complex numbers in the weights; give a checkpoint of this model.")
     extra = [key for key in weights if key not in there]
     if extra:
         raise NetgrainError(
             f"the weights have '{extra[0]}', which {type(model).__name__} does not; give a fitting one."
         )
-    model.load_state_dict(dict(weights))
+    try:
+        model.load_state_dict(dict(weights))
+    except RuntimeError as e:  # of another layout: sparse, quantised
+        raise NetgrainError(
+            f"the weights cannot be copied into {type(model).__name__} ({' '.join(str(e).split())}); give dense ones."
+        ) from e
     return model.eval()
 
 
-def trained_report(make: Make, weights: Mapping[str, Tensor], X: Tensor, G: Geometry, *, seed: int) -> dict[str, Any]:
+def trained_report(
+    make: Make, weights: Mapping[str, Tensor], X: Tensor, G: Geometry, *, seed: int, device: torch.device
+) -> dict[str, Any]:
     """Complexity of the trained network on some samples, and its geometry there against that of the family."""
-    model = trained_model(make, weights)
+    model = trained_model(make, weights).to(device)
     rows = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "audit trained")))[:POINTS]
     points = X[rows]
     after = geometry_of([model], Data(points), input_shape=tuple(X.shape[1:]), probes=len(points), progress=False)
     fresh = geometry_of(
-        [member(make, seed, 0)], Data(points), input_shape=tuple(X.shape[1:]), probes=len(points), progress=False
+        [member(make, seed, 0, device)],
+        Data(points),
+        input_shape=tuple(X.shape[1:]),
+        probes=len(points),
+        progress=False,
     )
     moved = after.corr(G)
     shares = []

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_finite, checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
 from netgrain.complexity.maps import Map, map_of
+from netgrain.ensemble import in_double
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.threads import one_thread
@@ -172,8 +173,8 @@ def _margins(f: Map, labels: Tensor, batch: int) -> tuple[Tensor, Tensor]:
             own = torch.nn.functional.one_hot(labels[part], f.k).bool().to(z.device)
             m = z[own] - z.masked_fill(own, -math.inf).amax(1)
             g = torch.autograd.grad(m.sum(), x, allow_unused=True)[0] if m.requires_grad else None
-        margins.append(m.detach().double().cpu())
-        slopes.append(torch.zeros(len(part)).double() if g is None else g.double().flatten(1).square().sum(1).cpu())
+        margins.append(m.detach().cpu().double())
+        slopes.append(torch.zeros(len(part)).double() if g is None else in_double(g).flatten(1).square().sum(1).cpu())
     found = torch.cat(margins), torch.cat(slopes)
     check_finite(found[1])
     return found
@@ -194,7 +195,7 @@ def poincare_constants(X: Tensor, labels: Tensor, poincare: Poincare) -> tuple[d
             raise NetgrainError(f"poincare expects a number, a dictionary by class or 'gaussian', found {poincare!r}.")
         found = {}
         for c in present:
-            own = X[(labels == c).to(X.device)].flatten(1).double()
+            own = X[(labels == c).to(X.device)].flatten(1).cpu().double()
             if len(own) < 2:
                 raise NetgrainError(f"class {c} has one sample, and so no covariance; pass poincare as a number.")
             top = torch.linalg.matrix_norm(own - own.mean(0), ord=2)

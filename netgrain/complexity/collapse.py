@@ -143,7 +143,7 @@ def _off_diagonal(pairs: Tensor) -> float:
 
 def _embedding(f: Map, batch: int) -> Tensor:
     with torch.no_grad():
-        return torch.cat([f.call(f.points(part)).double().cpu() for part in torch.arange(f.n).split(batch)])
+        return torch.cat([f.call(f.points(part)).cpu().double() for part in torch.arange(f.n).split(batch)])
 
 
 def _nearest(phi: Tensor, means: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_effort, check_finite, described, known
 from netgrain.complexity.maps import Map, Of, map_of
 from netgrain.complexity.products import Directions, forward_norms, reverse_norms
-from netgrain.ensemble import stream
+from netgrain.ensemble import in_double, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.progress import Bar
@@ -298,7 +298,7 @@ class _Run:
         with Bar("geometric complexity", len(index) * len(js), self.progress) as bar:
             for part in index.split(self.batch):
                 columns = norms(self.f, part, js, vectors(part))
-                total = torch.zeros(len(part), 1 if sums else len(js), dtype=torch.float64, device=self.f.device)
+                total = in_double(torch.zeros(len(part), 1 if sums else len(js), device=self.f.device))
                 for position, column in enumerate(columns):
                     total[:, 0 if sums else position] += column
                     bar.advance(len(part))

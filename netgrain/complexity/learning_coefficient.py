@@ -133,7 +133,7 @@ class _Sampler:
         with torch.no_grad():
             f = self._outputs(self.centre, X)
         self.y = checked_targets(y, self.n, f.shape[1], loss, X.dtype).to(X.device)
-        self.at_centre = float(loss.value(f, self.y).double()) / self.n
+        self.at_centre = float(loss.value(f, self.y)) / self.n
         if not math.isfinite(self.at_centre):
             raise NetgrainError(f"the loss of the model itself is {self.at_centre}; expected a finite number.")
 
@@ -174,14 +174,14 @@ class _Sampler:
             chains = zip(leaf, x, y, strict=True)
             losses = torch.stack([self.loss.value(self._outputs(w, x), y) / len(x) for w, x, y in chains])
             (slope,) = torch.autograd.grad(losses.sum(), leaf)
-        return slope, losses.detach().double().cpu()
+        return slope, losses.detach().cpu().double()
 
     @torch.no_grad()
     def _correction(self, x: Tensor, y: Tensor) -> Tensor:
         """L_n(w*) − L_batch(w*): what the choice of a batch adds to a loss, which would drown what w adds."""
         samples = zip(x, y, strict=True)
         chance = torch.stack([self.loss.value(self._outputs(self.centre, x), y) / len(x) for x, y in samples])
-        return self.at_centre - chance.double().cpu()
+        return self.at_centre - chance.cpu().double()
 
 
 def _summary(traces: Tensor, sampler: _Sampler) -> LearningCoefficient:

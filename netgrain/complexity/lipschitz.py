@@ -20,7 +20,7 @@ from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.product_bound import product_bound
-from netgrain.ensemble import stream
+from netgrain.ensemble import in_double, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.flow import twice_differentiable
@@ -152,18 +152,18 @@ def _over_points(
         for part in torch.arange(f.n).split(batch):
             J = _Jacobians(f, f.points(part), dense=exact)
             if exact:
-                norms = J.rows.double()
+                norms = in_double(J.rows)
                 gram = norms @ norms.mT if f.k <= f.d else norms.mT @ norms
                 top = torch.linalg.eigvalsh(gram)[:, -1].clamp_min(0).sqrt().cpu()
                 found.append((top, torch.zeros(len(part)), torch.zeros(len(part), dtype=torch.bool)))
             else:
                 found.append(_power_iteration(J, starts[part].to(f.device, f.dtype), steps, tol))
             if dense:
-                rows = J.rows.double().flatten(0, 1).cpu()
+                rows = J.rows.flatten(0, 1).cpu().double()
                 images += rows.T @ rows / f.n
             else:
                 for i, v in enumerate(probes):
-                    images[i] += J.pull(J.push(v.expand(len(part), -1))).double().sum(0).cpu() / f.n
+                    images[i] += in_double(J.pull(J.push(v.expand(len(part), -1)))).sum(0).cpu() / f.n
             bar.advance(len(part))
     norms, taken, growing = (torch.cat(pieces) for pieces in zip(*found, strict=True))
     each = images.square().sum(1)
@@ -219,7 +219,7 @@ def _power_iteration(J: _Jacobians, v: Tensor, steps: int, tol: float) -> tuple[
     v = v / v.norm(dim=1, keepdim=True)
     for _ in range(steps):
         image = J.push(v)
-        norm = image.double().norm(dim=1).cpu()
+        norm = in_double(image).norm(dim=1).cpu()
         gain = norm - best
         best = torch.where(growing, torch.maximum(best, norm), best)
         taken += growing

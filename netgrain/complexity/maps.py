@@ -54,7 +54,7 @@ class Map:
         """The outputs at all points, (n, k) in float64."""
         with torch.no_grad():
             return torch.cat(
-                [self.call(self.points(part)).double().cpu() for part in torch.arange(self.n).split(batch)]
+                [self.call(self.points(part)).cpu().double() for part in torch.arange(self.n).split(batch)]
             )
 
     def points(self, index: Tensor) -> Tensor:

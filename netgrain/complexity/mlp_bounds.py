@@ -109,7 +109,7 @@ def transfer_inequality(model: nn.Module, X: Tensor) -> TransferInequality:
     (26.0, 26.0)
     """
     with map_of(model, X) as f:  # checks
-        points = f.X.detach().double().flatten(1).cpu()
+        points = f.X.detach().cpu().double().flatten(1)
     chain = _chain(model, X)
     pieces = [_sides(chain, x) for x in points.split(POINTS_AT_ONCE)]
     left, right, jacobian = (torch.cat(side) for side in zip(*pieces, strict=True))
@@ -178,8 +178,8 @@ def _chain(model: nn.Module, X: Tensor) -> list[_Layer]:
             if not isinstance(weight, Weight) or names & used or len(step.shapes[0]) != 2:
                 raise _refused(step, "its weights are shared, computed, or applied at several places")
             used |= names
-            b = tensors[bias.name].detach().double().cpu() if isinstance(bias, Weight) else None
-            layers.append(_Layer(tensors[weight.name].detach().double().cpu(), b, _identity, 1.0))
+            b = tensors[bias.name].detach().cpu().double() if isinstance(bias, Weight) else None
+            layers.append(_Layer(tensors[weight.name].detach().cpu().double(), b, _identity, 1.0))
         elif not layers or step.name not in ACTIVATIONS:
             raise _refused(step, "it is no activation after a linear layer")
         else:

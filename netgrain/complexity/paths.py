@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode
 from netgrain.complexity.maps import map_of
-from netgrain.ensemble import forward, frozen, model_dtype, stream
+from netgrain.ensemble import forward, frozen, in_double, model_dtype, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.progress import Bar
@@ -64,7 +64,7 @@ def path_total_variation(
             for piece in torch.arange(len(first)).split(max(1, INPUTS_AT_ONCE // points)):
                 start, end = f.points(first[piece])[:, None], f.points(second[piece])[:, None]
                 way = torch.lerp(start, end, t)  # (paths, points, *input_shape)
-                values = f.call(way.flatten(0, 1)).double().reshape(len(piece), points, -1)
+                values = in_double(f.call(way.flatten(0, 1))).reshape(len(piece), points, -1)
                 found.append(values.diff(dim=1).norm(dim=2).sum(1).cpu())
                 bar.advance(len(piece))
     each = torch.cat(found)
@@ -120,7 +120,7 @@ def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *,
         raise NetgrainError(f"expected a function with one output, found {y.shape[1]}; choose one.")
     if not bool(torch.isfinite(y).all()):
         raise NetgrainError("the function has NaN or Inf values on the interval; expected finite ones.")
-    dx, dy = x.diff(), y[:, 0].double().cpu().diff()
+    dx, dy = x.diff(), y[:, 0].cpu().double().diff()
     return Arc(
         float(torch.hypot(dx, dy).sum()), float(dy.abs().sum()), float((dy.square() / dx).sum()) / (b - a), float(b - a)
     )
@@ -135,7 +135,7 @@ def interpolation_minimum(x: Tensor, y: Tensor) -> float:
     >>> interpolation_minimum(torch.tensor([0.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0]))
     0.3333333333333333
     """
-    x, y = (torch.as_tensor(t).detach().double().flatten().cpu() for t in (x, y))
+    x, y = (torch.as_tensor(t).detach().cpu().double().flatten() for t in (x, y))
     if len(x) != len(y) or len(x) < 2 or not bool(torch.isfinite(x).all() and torch.isfinite(y).all()):
         raise NetgrainError(f"expected as many finite x as y, at least two, found {len(x)} and {len(y)}.")
     order = x.argsort()

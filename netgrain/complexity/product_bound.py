@@ -88,7 +88,7 @@ class Rule:
 
     def weight(self, value: Any) -> Tensor:
         if isinstance(value, Weight):
-            return self.tensors[value.name].detach().double().cpu()
+            return self.tensors[value.name].detach().cpu().double()
         raise self.refused("its weight is computed from others")
 
     def refused(self, why: str) -> Unsupported:
@@ -233,7 +233,7 @@ def _replaced_refs(value: Any, x: Tensor) -> Any:
 
 def largest_singular_value(W: Tensor) -> float:
     """‖W‖ of a matrix, by SVD in float64."""
-    return float(torch.linalg.matrix_norm(W.detach().double(), ord=2))
+    return float(torch.linalg.matrix_norm(W.detach().cpu().double(), ord=2))
 
 
 def convolution_bound(
@@ -254,7 +254,7 @@ def convolution_bound(
     2.0
     """
     kernel = weight.shape[2:]
-    W = weight.detach().double().reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    W = weight.detach().cpu().double().reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
     torus = [math.ceil((n + d * (k - 1)) / s) * s for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)]
     taps = torch.cartesian_prod(*[torch.arange(k) for k in kernel]).reshape(-1, len(kernel)).double()
     taps = taps * torch.tensor(dilation).double()

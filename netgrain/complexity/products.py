@@ -11,7 +11,7 @@ import torch.autograd.forward_ad as forward_mode
 from torch import Tensor
 
 from netgrain.complexity.maps import Map
-from netgrain.ensemble import stream
+from netgrain.ensemble import in_double, stream
 from netgrain.errors import NetgrainError
 from netgrain.flow import _prepare_forward_mode
 
@@ -25,7 +25,7 @@ CUT = (
 def reverse_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
     """‖J(x)ᵀv_j‖² of each point: one forward pass, and a backward pass for every j."""
     for g in vector_products(f, part, map(vector, js), len(js)):
-        yield g.double().square().sum(1)
+        yield in_double(g).square().sum(1)
 
 
 def vector_products(f: Map, part: Tensor, vectors: Iterable[Tensor], count: int) -> Iterator[Tensor]:
@@ -56,7 +56,7 @@ def forward_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tenso
                 raise NetgrainError(f"{str(e).rstrip('.')}; in forward mode: use estimator='vjp' or 'exact'.") from e
             if tangent is None:
                 raise NetgrainError(CUT)
-            norms = tangent.double().square().sum(1)
+            norms = in_double(tangent).square().sum(1)
         yield norms
 
 

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.ensemble import forward, stream
+from netgrain.ensemble import best_device, forward, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.models import layers
@@ -112,6 +112,7 @@ def complexity_profile(
     norm: str | None = None,
     residual: bool = False,
     gating: bool = False,
+    device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Profile:
     """Complexity of random networks f: [−1, 1]² → R by activation, number of hidden layers and weight scale α.
@@ -120,7 +121,8 @@ def complexity_profile(
     pair. norm="layer" normalises every hidden layer before its activation, residual=True adds the input of a hidden
     layer of equal width to its output, gating=True multiplies every activation by a second linear map. `make`, called
     as make(activation=…, depth=…), gives your own module of two inputs and one output; its matrices and biases are then
-    drawn by the same law, and width, norm, residual and gating are its own affair.
+    drawn by the same law, and width, norm, residual and gating are its own affair. device: default a GPU where there is
+    one; weights are drawn on the CPU, so that a seed means the same networks everywhere.
 
     One network is one sample: a curve of fewer than ten networks is mostly noise. A linear network has the Rayleigh
     quotient of a linear function, R = 3 (slope² over slope²·Var U(−1, 1)), up to the grid:
@@ -130,18 +132,19 @@ def complexity_profile(
     [3.0]
     """
     _check(networks=networks, width=width, grid=grid, depths=depths, scales=scales, activations=activations, norm=norm)
-    points = _Points(grid, seed)
+    place = best_device() if device is None else torch.device(device)
+    points = _Points(grid, seed, place)
     cells = []
     with Bar("random networks", len(depths) * len(activations) * len(scales), progress) as bar:
         for choice, depth, scale in product(activations, depths, scales):
             if make is None:
-                stack = _Stack(choice, depth, scale, networks, width, seed, norm, residual, gating)
+                stack = _Stack(choice, depth, scale, networks, width, seed, norm, residual, gating, place)
                 values = points.measures(stack)
             else:
                 values = [
                     np.concatenate(parts)
                     for parts in zip(
-                        *(points.measures(call) for call in _drawn(make, choice, depth, scale, networks, seed)),
+                        *(points.measures(call) for call in _drawn(make, choice, depth, scale, networks, seed, place)),
                         strict=True,
                     )
                 ]
@@ -171,15 +174,21 @@ class _Stack:
         norm: str | None,
         residual: bool,
         gating: bool,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.curve, self.norm, self.residual = _curve(choice), norm, residual
         sizes = [2, *[width] * depth, 1]
         self.weights: list[tuple[Tensor, Tensor]] = []
         self.gates: list[tuple[Tensor, Tensor]] = []
+
+        def drawn(n_in: int, n_out: int, label: str) -> tuple[Tensor, Tensor]:
+            W, b = _uniform(networks, n_in, n_out, scale, seed, label)
+            return W.to(device), b.to(device)
+
         for l, (n_in, n_out) in enumerate(pairwise(sizes)):
-            self.weights.append(_uniform(networks, n_in, n_out, scale, seed, f"layer {l}"))
+            self.weights.append(drawn(n_in, n_out, f"layer {l}"))
             if gating:
-                self.gates.append(_uniform(networks, n_in, n_out, scale, seed, f"gate {l}"))
+                self.gates.append(drawn(n_in, n_out, f"gate {l}"))
 
     def __call__(self, x: Tensor) -> Tensor:
         h = x
@@ -207,14 +216,20 @@ def _uniform(networks: int, n_in: int, n_out: int, scale: float, seed: int, labe
 
 
 def _drawn(
-    make: Callable[..., nn.Module], choice: layers.Activation, depth: int, scale: float, networks: int, seed: int
+    make: Callable[..., nn.Module],
+    choice: layers.Activation,
+    depth: int,
+    scale: float,
+    networks: int,
+    seed: int,
+    device: torch.device,
 ) -> Iterator[Call]:
     """The caller's modules, their matrices and biases drawn by the law of `_Stack`; norms and the like stay."""
     for i in range(networks):
         model = make(activation=choice, depth=depth)
         if not isinstance(model, nn.Module):
             raise NetgrainError(f"expected make to return a torch.nn.Module, found {type(model).__name__}.")
-        model.requires_grad_(False).eval()
+        model.cpu().requires_grad_(False).eval()  # drawn on the CPU: the same numbers on every device
         generator = torch.Generator().manual_seed(stream(seed, "network", i))
         for module in model.modules():
             weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
@@ -224,7 +239,7 @@ def _drawn(
             weight.uniform_(-1, 1, generator=generator).mul_(scale * math.sqrt(6 / sum(fans)))
             if isinstance(bias, Tensor):
                 bias.uniform_(-1, 1, generator=generator)
-        yield _one(model)
+        yield _one(model.to(device))
 
 
 def _one(model: nn.Module) -> Call:
@@ -253,15 +268,15 @@ def _curve(choice: layers.Activation) -> Callable[[Tensor], Tensor]:
 class _Points:
     """Where networks are evaluated: cell centres, Chebyshev nodes, and points on random segments."""
 
-    def __init__(self, grid: int, seed: int) -> None:
+    def __init__(self, grid: int, seed: int, device: torch.device | str = "cpu") -> None:
         self.grid = grid
         centres = (2 * torch.arange(grid, dtype=torch.float64) + 1) / grid - 1
         nodes = torch.cos(torch.pi * (torch.arange(grid, dtype=torch.float64) + 0.5) / grid)
-        self.square, self.nodes = (torch.cartesian_prod(t, t).float() for t in (centres, nodes))
+        self.square, self.nodes = (torch.cartesian_prod(t, t).float().to(device) for t in (centres, nodes))
         generator = torch.Generator().manual_seed(stream(seed, "segments"))
         ends = torch.rand(2, SEGMENTS, 1, 2, generator=generator) * 2 - 1
         t = torch.linspace(0, 1, ON_SEGMENT)[None, :, None]
-        self.segments = ((1 - t) * ends[0] + t * ends[1]).flatten(0, 1)
+        self.segments = ((1 - t) * ends[0] + t * ends[1]).flatten(0, 1).to(device)
         orders = np.arange(grid)
         self.order = np.hypot(orders[:, None], orders[None, :])
 
@@ -276,10 +291,10 @@ class _Points:
             (slopes,) = torch.autograd.grad(values.sum(), x)
         with torch.no_grad():
             rest = call(torch.cat([self.nodes, self.segments]).expand(networks, -1, -1))
-        f = values.detach().double().numpy()
+        f = values.detach().cpu().double().numpy()
         if not np.isfinite(f).all():
             raise NetgrainError("a random network has NaN or Inf outputs; expected finite ones: lower the scales.")
-        at_nodes, on_segments = rest.double().split([len(self.nodes), len(self.segments)], 1)
+        at_nodes, on_segments = rest.cpu().double().split([len(self.nodes), len(self.segments)], 1)
         variance = np.maximum(f.var(1), np.finfo(np.float32).tiny)  # a constant function has no frequency
         steps = on_segments.reshape(networks, SEGMENTS, ON_SEGMENT).diff(dim=2).abs().sum(2).mean(1)
         square = (networks, self.grid, self.grid)
@@ -287,7 +302,7 @@ class _Points:
             self._mean_order(dctn(f.reshape(square), type=2, axes=(1, 2), norm="ortho")),
             self._mean_order(dctn(at_nodes.numpy().reshape(square), type=2, axes=(1, 2), norm="ortho")),
             np.array([_words(row) for row in f.reshape(square)], dtype=float),
-            slopes.double().square().sum(2).mean(1).numpy() / variance,
+            slopes.cpu().double().square().sum(2).mean(1).numpy() / variance,
             steps.numpy() / np.sqrt(variance),
         ]
 

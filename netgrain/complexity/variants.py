@@ -31,6 +31,7 @@ from netgrain.complexity.estimators import (
 )
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.products import vector_products
+from netgrain.ensemble import in_double
 from netgrain.errors import NetgrainError
 from netgrain.probes import Data
 from netgrain.progress import Bar
@@ -320,10 +321,10 @@ def _from_grams(f: Map, batch: int, progress: bool | None) -> dict[str, Tensor]:
     with Bar("geometric complexity", f.n, progress) as bar:
         for part in torch.arange(f.n).split(at_once):
             vectors = (row.expand(len(part), -1) for row in basis)
-            J = torch.stack(list(vector_products(f, part, vectors, f.k)), 1).double()  # (points, k, d)
+            J = in_double(torch.stack(list(vector_products(f, part, vectors, f.k)), 1))  # (points, k, d)
             A = J @ J.mT
             with torch.no_grad():
-                p = f.call(f.points(part)).double().softmax(1)
+                p = in_double(f.call(f.points(part))).softmax(1)
             M = torch.diag_embed(p) - p[:, :, None] * p[:, None]
             trace = A.diagonal(dim1=1, dim2=2).sum(1)
             found["logits"].append(trace)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from netgrain.errors import NetgrainError
 
+MOST_CLASSES = 10**6  # each gets a name
 AT_ONCE = 4096  # samples converted to double precision together
 
 
@@ -29,7 +30,7 @@ class Dataset:
     note: str = "as given"
 
     def __post_init__(self) -> None:
-        X, y = torch.as_tensor(self.X).detach(), torch.as_tensor(self.y).detach()
+        X, y = (torch.as_tensor(t).detach().cpu() for t in (self.X, self.y))
         if X.dim() < 2 or not X.is_floating_point():
             raise NetgrainError(
                 f"expected floating-point samples of shape (samples, …), found {X.dtype} {tuple(X.shape)}; "
@@ -48,6 +49,11 @@ class Dataset:
         # a sum is finite iff all entries are (up to overflow, looked at again), at a tenth of the cost of isfinite
         if not bool(torch.isfinite(X.sum())) and not bool(torch.isfinite(X).all()):
             raise NetgrainError("the samples hold NaN or Inf in single precision; expected finite numbers.")
+        if not self.classes and int(y.max()) >= MOST_CLASSES:
+            raise NetgrainError(
+                f"labels run up to {int(y.max())}; expected 0, 1, … with less than {MOST_CLASSES} classes: number the "
+                "classes one by one."
+            )
         classes = tuple(self.classes) or tuple(str(label) for label in range(int(y.max()) + 1))
         if int(y.min()) < 0 or int(y.max()) >= len(classes):
             raise NetgrainError(
@@ -72,7 +78,7 @@ class Dataset:
 
     def subset(self, indices: Sequence[int] | Tensor) -> Dataset:
         """The samples with these indices, in this order (a boolean mask works too)."""
-        chosen = torch.as_tensor(indices)
+        chosen = torch.as_tensor(indices).cpu()
         if chosen.dtype == torch.bool:
             if chosen.shape != self.y.shape:
                 raise NetgrainError(f"expected a mask of {len(self)} entries, found shape {tuple(chosen.shape)}.")

@@ -13,18 +13,19 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
 from netgrain.errors import NetgrainError
+from netgrain.files import usual_mode
 from netgrain.progress import Bar
 
 CHUNK = 2**18
 PATIENCE = 30.0  # seconds without a byte
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2**30  # bytes of one download, and of one unpacked archive, unless told otherwise
 
 
@@ -105,8 +106,7 @@ def download(
     together. A target that is there already and has the right checksum (or none is known) is left alone.
     """
     target = Path(target)
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise NetgrainError(f"expected an http or https address, found '{url}'.")
+    _check_address(url)
     digest = ("sha256", sha256) if sha256 else ("md5", md5) if md5 else None
     if target.is_file() and (digest is None or _digest(target, digest[0]) == digest[1]):
         return target
@@ -115,6 +115,8 @@ def download(
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        if part.is_symlink():  # planted: what it points to is not ours to write
+            part.unlink()
         start = part.stat().st_size if part.exists() and digest else 0
         if start > (most if size is None else size):
             start = 0
@@ -142,8 +144,36 @@ def download(
             f"{url} has the wrong {digest[0]}: expected {digest[1]}, found {actual}; it was removed. "
             "Run it again; if this repeats, the file at this address has changed."
         )
+    part.chmod(usual_mode())
     part.replace(target)
     return target
+
+
+def _check_address(url: str, before: str = "") -> None:
+    """Only over TLS; plain http is for a server on this machine, and not on the way from an https address."""
+    try:
+        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname
+    except ValueError:  # brackets without an address in them
+        scheme, host = "", None
+    here = scheme == "http" and host in LOOPBACK and not before.startswith("https:")
+    if not (host and (scheme == "https" or here)):
+        led = f" ({before} leads there)" if before else ""
+        raise NetgrainError(f"expected an https address, found '{url}'{led}; nothing is fetched over open lines.")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows only where a download may begin."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        _check_address(newurl, req.full_url)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens for the owner alone, and never through a link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def _receive(url: str, part: Path, start: int, size: int | None, most: int, show: bool | None) -> None:
@@ -152,7 +182,7 @@ def _receive(url: str, part: Path, start: int, size: int | None, most: int, show
     if start:
         request.add_header("Range", f"bytes={start}-")
     try:
-        response = urllib.request.urlopen(request, timeout=PATIENCE)
+        response = urllib.request.build_opener(_Redirects).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as e:
         if e.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not start:
             raise
@@ -169,7 +199,10 @@ def _receive(url: str, part: Path, start: int, size: int | None, most: int, show
         total = done + int(announced) if announced.isdecimal() else None
         limit = most if size is None else min(size, most)
         _refuse_beyond(limit, total, url, part)
-        with part.open("ab" if going_on else "wb") as f, Bar(f"{part.stem} (kB)", _kilo(total), show) as bar:
+        with (
+            open(part, "ab" if going_on else "wb", opener=_private) as f,
+            Bar(f"{part.stem} (kB)", _kilo(total), show) as bar,
+        ):
             bar.advance(done // 1000)
             while chunk := response.read(CHUNK):
                 bar.advance((done + len(chunk)) // 1000 - done // 1000)
@@ -238,11 +271,15 @@ def extract(
             if not chosen.is_dir():
                 raise NetgrainError(f"{archive} holds no folder '{inside}'.")
             chosen.rename(folder)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile, NotImplementedError) as e:
+    except NetgrainError:
+        raise
+    except gzip.BadGzipFile as e:
         raise NetgrainError(f"{archive} is truncated or damaged ({e}); get it again.") from e
     except OSError as e:
         what = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         raise NetgrainError(f"cannot unpack {archive} into {folder}: {what}. Nothing was left half-unpacked.") from e
+    except Exception as e:  # two kinds of archives and their compressions raise many kinds
+        raise NetgrainError(f"{archive} is truncated or damaged ({e}); get it again.") from e
     return folder
 
 
@@ -320,6 +357,8 @@ def _zip_members(raw: IO[bytes], archive: Path) -> Iterator[Member]:
                 )
             if member.flag_bits & 1:
                 raise NetgrainError(f"{archive} is encrypted; expected an open archive.")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # these need little memory
+                raise NetgrainError(f"{archive} has a member '{member.filename}' that is packed in an unusual way.")
             if member.is_dir():
                 yield member.filename, True, 0, None
                 continue

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.arrays import MOST_BYTES
 from netgrain.data.dataset import generator_for
 from netgrain.errors import GrainWarning, NetgrainError
 
 MOST_PIXELS = 2**26  # of one image: 8192 × 8192
-MOST_BYTES = 2**33  # of all images in single precision
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")
 LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as Pillow
 

@@ -6,6 +6,8 @@ import gzip
 import io
 import math
 import pickle
+import pickletools
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,7 +106,11 @@ def read_cifar_python(path: str | Path, *, records: int | None = None) -> Labell
     if not 0 < size <= LARGEST:
         raise NetgrainError(f"{path} has the wrong size: expected 1 to {LARGEST} bytes, found {size}.")
     try:
-        batch = _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        content = path.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about odd escapes in damaged text
+            _check_memo(content)
+            batch = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as e:
         raise NetgrainError(
             f"{path} asks for {e}, which no CIFAR-10 file needs; it was not executed. Get it from its authors."
@@ -202,6 +208,13 @@ _STAND_INS: dict[tuple[str, str], type] = {
     ("numpy", "dtype"): _Dtype,
     ("_codecs", "encode"): _Encode,
 }
+
+
+def _check_memo(content: bytes) -> None:
+    """Refuse a pickle that numbers what it remembers beyond its own length: memory would be set aside for all of it."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
+            raise ValueError("memo")
 
 
 class _PlainUnpickler(pickle.Unpickler):

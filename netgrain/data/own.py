@@ -10,6 +10,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.arrays import check_sizes
 from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, generator_for
 from netgrain.data.folders import area_resized, pixels, read_folder
 from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.files import is_file
 
 WHITE = 255  # whole-number images run from 0 to here
 AS_GIVEN = "as given"
+LARGEST_LABEL = 2**53  # in floating point; above it whole numbers are no longer told apart
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,14 +54,16 @@ def read(
     strict: an unreadable image is an error rather than skipped and counted. size: images are averaged over equal areas
     to size × size. limit: that many random samples, chosen by seed before anything is decoded.
     """
-    path = Path(source).expanduser()
+    path = Path(source)
+    with suppress(RuntimeError):  # nobody's home: said below
+        path = path.expanduser()
     _check_count("limit", limit)
     _check_count("size", size)
-    if path.is_dir():
+    if _is_folder(path):
         X, y, classes, note = read_folder(path, strict=strict, size=size, limit=limit, seed=seed)
         return _checked(X, y, classes, path.resolve().name, note, ())
-    if path.suffix.casefold() != ".npz" or not path.is_file():
-        found = "is not there" if not path.exists() else "is neither"
+    if path.suffix.casefold() != ".npz" or not is_file(path):
+        found = "is neither" if is_file(path) else "is not there"
         raise NetgrainError(f"expected FILE.npz with X and y or a FOLDER/ of images by class; {path} {found}.")
     arrays = _read_npz(path)
     data = _of(arrays["X"], arrays["y"], None, arrays.get("features"), path.name, limit, seed)
@@ -154,6 +160,13 @@ def normalised(dataset: Dataset) -> Dataset:
 # --- from arrays to a data set ----------------------------------------------------------------------------------
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long for one, or with a zero byte
+        return False
+
+
 def _read_npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     found: dict[str, np.ndarray[Any, Any]] = {}
     try:
@@ -165,13 +178,15 @@ def _read_npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
                     f"{path} has no array {' and no array '.join(missing)} (arrays found: {listed}); "
                     "save it with np.savez(file, X=X, y=y)."
                 )
+            check_sizes(content, path)
             for name in ("X", "y", "features"):
                 if name in content.files:
                     found[name] = _read_array(content, name, path)
-    except (ValueError, OSError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as e:
-        if isinstance(e, NetgrainError):
-            raise
-        why = str(e) if isinstance(e, OSError | zipfile.BadZipFile) else "it is no archive of arrays"
+    except NetgrainError:
+        raise
+    except Exception as e:  # of NumPy's header, the archive and its four compressions: many kinds
+        known = isinstance(e, OSError | MemoryError | zipfile.BadZipFile)
+        why = str(e) if known else "it is no archive of arrays"
         raise NetgrainError(f"{path} cannot be read ({why}); expected a file of np.savez(file, X=X, y=y).") from e
     return found
 
@@ -186,6 +201,8 @@ def _read_array(content: Any, name: str, path: Path) -> np.ndarray[Any, Any]:
             f"{path}: the array {name} holds Python objects, and nothing is unpickled here; expected numbers "
             "(or words, for y): save it with a plain dtype, as in X.astype(np.float32) or y.astype(str)."
         ) from e
+    if not isinstance(array, np.ndarray):  # NumPy hands out an entry that is no array as its bytes
+        raise ValueError(f"{name} is no array")
     return array
 
 
@@ -228,15 +245,17 @@ def _of(
         found = names
     chosen = _chosen(len(X), limit, seed).numpy()
     numbers, note = _numbers(X if limit is None else X[chosen])
-    listed = () if features is None else tuple(str(f) for f in features)
+    listed = () if features is None else tuple(str(f) for f in np.atleast_1d(np.asarray(features)))
     return _checked(numbers, labels[torch.from_numpy(chosen)], found, name, note, listed)
 
 
 def _labels(y: np.ndarray[Any, Any]) -> tuple[Tensor, tuple[str, ...]]:
     """Labels 0, 1, … and the names of the classes, in sorted order of what was written."""
     if y.dtype.kind == "f":
-        if not bool(np.isfinite(y).all()) or bool((y != np.round(y)).any()):
-            where = int(np.flatnonzero(~np.isfinite(y) | (y != np.round(y)))[0])
+        y = y.astype(np.float64)
+        wrong = ~(np.abs(y) < LARGEST_LABEL) | (y != np.round(y))  # NaN is below nothing
+        if bool(wrong.any()):
+            where = int(np.flatnonzero(wrong)[0])
             raise NetgrainError(f"label {where} is {y[where]}; expected classes: whole numbers or words.")
         y = y.astype(np.int64)
     values, labels = np.unique(y, return_inverse=True)
@@ -247,7 +266,8 @@ def _labels(y: np.ndarray[Any, Any]) -> tuple[Tensor, tuple[str, ...]]:
 def _numbers(X: np.ndarray[Any, Any]) -> tuple[Tensor, str]:
     """X in floating point, and what was done to it: whole-number images are divided by 255."""
     if X.dtype.kind == "f":
-        return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)), AS_GIVEN
+        with np.errstate(over="ignore"):  # what is too large for single precision is found, and said, as Inf
+            return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)), AS_GIVEN
     if X.dtype.kind not in "iub":
         raise NetgrainError(f"X holds {X.dtype} values; expected numbers: encode words as numbers first.")
     numbers = torch.from_numpy(X.astype(np.float32))

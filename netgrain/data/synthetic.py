@@ -109,7 +109,8 @@ def planted(
         raise NetgrainError(
             f"images have shape {tuple(X.shape[1:])}, the reference {tuple(reference.shape[1:])}; expected the same."
         )
-    base = X if reference is None else reference
+    X = X.cpu()
+    base = X if reference is None else reference.cpu()
     std = channel_moments(base)[1]
     if labels == "sinusoidal":
         weight = torch.where(std == 0, torch.ones_like(std), std).reciprocal()
@@ -208,7 +209,7 @@ def _orthonormal(*directions: Tensor) -> Tensor:
     shapes = {tuple(u.shape) for u in directions}
     if len(shapes) != 1:
         raise NetgrainError(f"expected directions of one shape, found {sorted(shapes)}.")
-    U = torch.stack([u.detach().double().cpu().flatten() for u in directions])
+    U = torch.stack([u.detach().cpu().double().flatten() for u in directions])
     if U.shape[0] > U.shape[1]:
         raise NetgrainError(f"{U.shape[0]} directions do not fit into {U.shape[1]} dimensions.")
     gram = U @ U.T

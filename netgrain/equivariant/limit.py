@@ -108,7 +108,7 @@ def make_network(
 
 def signed_points(X: Tensor, y: Tensor, n: int, where: str) -> Array:
     """Z_i = y_i x_i as float64 (points, n), after the data have been checked."""
-    points, labels = torch.as_tensor(X), torch.as_tensor(y)
+    points, labels = torch.as_tensor(X).cpu(), torch.as_tensor(y).cpu()
     if points.ndim != 2 or points.shape[1] != n:
         raise NetgrainError(f"X expects shape (points, {n}) for {where}, found {tuple(points.shape)}.")
     if labels.shape != points.shape[:1]:

@@ -77,7 +77,7 @@ class LinearNetwork(nn.Module):
 
     def flat_weights(self) -> Array:
         """All weights as one float64 vector, in the order of the parametrisation."""
-        return np.concatenate([w.detach().double().numpy().reshape(-1) for w in self.weights])
+        return np.concatenate([w.detach().cpu().double().numpy().reshape(-1) for w in self.weights])
 
     def _draw(self, shapes: list[tuple[int, ...]], bounds: list[float], seed: int, dtype: torch.dtype) -> None:
         generator = torch.Generator().manual_seed(seed)

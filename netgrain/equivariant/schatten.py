@@ -4,7 +4,7 @@
 L ≥ 3 a quasi-norm that rewards low rank. Without any irrep it is the Schatten norm of the n×n matrix
 C(β)[x, y] = β(x⁻¹ y). Between √n (one one-dimensional irrep) and n^{1/p} (a flat spectrum) for |β|₂ = 1.
 
-Vectors are (..., n), results (...).
+Vectors are (..., n), results (...) in double precision on the CPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def schatten_ratio(group: Group | Spectrum, beta: Tensor, depth: int) -> Tensor:
     >>> round(schatten_ratio(dihedral(order=8), constant, depth=3).item() ** 2, 6)
     8.0
     """
-    beta = torch.as_tensor(beta, dtype=torch.float64)
+    beta = torch.as_tensor(beta).cpu().double()
     return schatten(group, beta / torch.linalg.vector_norm(beta, dim=-1, keepdim=True), 2 / depth)
 
 
@@ -47,7 +47,7 @@ def schatten_objective(group: Group | Spectrum, beta: Tensor, X: Tensor, y: Tens
 
     Infinite where β does not separate the data.
     """
-    beta, X, y = (torch.as_tensor(v, dtype=torch.float64) for v in (beta, X, y))
+    beta, X, y = (torch.as_tensor(v).cpu().double() for v in (beta, X, y))
     gamma = (beta @ (y[:, None] * X).T).amin(-1)
     found = schatten(group, beta, 2 / depth) / gamma
     return torch.where(gamma > 0, found, torch.inf)
@@ -59,7 +59,7 @@ def real_ratio(beta: Tensor, depth: int) -> Tensor:
     >>> real_ratio(torch.tensor([1.0, 0, 0, 0]), depth=3).item(), round(real_ratio(torch.ones(4), depth=3).item(), 9)
     (1.0, 4.0)
     """
-    beta = torch.as_tensor(beta, dtype=torch.float64)
+    beta = torch.as_tensor(beta).cpu().double()
     unit = beta / torch.linalg.vector_norm(beta, dim=-1, keepdim=True)
     found: Tensor = (unit.abs() ** (2 / depth)).sum(-1) ** (depth / 2)
     return found

@@ -47,7 +47,8 @@ def support_vector(X: Tensor, y: Tensor) -> Tensor:
     >>> support_vector(torch.tensor([[2.0, 0.0], [0.0, -4.0]]), torch.tensor([1.0, -1.0]))
     tensor([0.5000, 0.2500], dtype=torch.float64)
     """
-    Z = (torch.as_tensor(y, dtype=torch.float64)[:, None] * torch.as_tensor(X, dtype=torch.float64)).numpy()
+    points, labels = (torch.as_tensor(t).detach().cpu().double() for t in (X, y))
+    Z = (labels[:, None] * points).numpy()
     check_separable(Z)
     unit = np.abs(Z).max()
     E = np.vstack([Z.T / unit, np.ones(len(Z))])

@@ -44,7 +44,8 @@ class Spectrum:
         return f"Spectrum({self.name}, {sum(map(len, self.order))} blocks)"
 
     def blocks(self, f: Tensor) -> list[Tensor]:
-        f = torch.as_tensor(f)
+        """f̂_b of vectors (..., n), family by family; in double precision on the CPU, wherever f is."""
+        f = torch.as_tensor(f).cpu()
         if f.shape[-1] != self.n:
             raise NetgrainError(f"{self.name} expects vectors of length {self.n}, found {f.shape[-1]}.")
         return self.transform(f.to(torch.float64))

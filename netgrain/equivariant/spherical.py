@@ -74,7 +74,7 @@ class SphericalNetwork(LinearNetwork):
 
     def activate(self, h: Tensor) -> Tensor:
         values = torch.relu(self.grid.inverse_fourier(self.blocks(h), real=True))
-        return self.flat(list(self.grid.fourier(values, real=True))).to(h.dtype)
+        return self.flat(list(self.grid.fourier(values, real=True))).to(h)
 
     def blocks(self, f: Tensor) -> list[Tensor]:
         """f̂(l), (..., 2l+1, 2l+1), of isometric coordinates (..., n)."""

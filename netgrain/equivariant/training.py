@@ -129,36 +129,36 @@ def train(
     The ratios are those of the gradients at the data, for every network alike; the labels are ±1.
     """
     parameters = [p for p in net.parameters() if p.requires_grad]
-    y = torch.as_tensor(y, dtype=X.dtype)
+    y = torch.as_tensor(y).to(X)
     rows: list[tuple[float, float, float, float, float]] = []
     outputs = torch.empty(0)
 
     def put(w: Array) -> None:
         with torch.no_grad():
-            torch.nn.utils.vector_to_parameters(torch.from_numpy(w).to(parameters[0].dtype), parameters)
+            torch.nn.utils.vector_to_parameters(torch.from_numpy(w).to(parameters[0]), parameters)
 
     def margins_and_gradient(w: Array) -> tuple[Array, Array]:
         put(w)
         margins = y * net(X)
         soft = -torch.logsumexp(-margins, 0)
         grads = torch.autograd.grad(soft, parameters)
-        flat = torch.cat([g.reshape(-1) for g in grads]).double().numpy()
-        return margins.detach().double().numpy(), flat
+        flat = torch.cat([g.reshape(-1) for g in grads]).cpu().double().numpy()
+        return margins.detach().cpu().double().numpy(), flat
 
     def record(w: Array) -> None:
         nonlocal outputs
         put(w)
         with torch.no_grad():
-            outputs = net(X).double()
-        margins = y.double() * outputs
+            outputs = net(X).cpu().double()
+        margins = y.cpu().double() * outputs
         local = linearisation(net, X)
-        J = local.gradients.double()
+        J = local.gradients.cpu().double()
         alive = len(J) > 0
         fourier = float(schatten_ratio(group, J, depth).mean()) if alive else math.nan
         real = float(real_ratio(J, depth).mean()) if alive else math.nan
         rows.append((float((-margins).exp().mean()), float(margins.min()), fourier, real, local.dead))
 
-    start = torch.cat([p.detach().reshape(-1) for p in parameters]).double().numpy()
+    start = torch.cat([p.detach().reshape(-1) for p in parameters]).cpu().double().numpy()
     end, _ = _descend(margins_and_gradient, start, record, method, epochs, lr, lr_growth, margin)
     put(end)
     losses, margins, fourier, real, dead = torch.tensor(rows, dtype=torch.float64).unbind(1)

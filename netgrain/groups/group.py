@@ -93,7 +93,7 @@ class Group:
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
         """Index of ab, entrywise, without the table."""
-        left, right = torch.broadcast_tensors(torch.as_tensor(a), torch.as_tensor(b))
+        left, right = torch.broadcast_tensors(torch.as_tensor(a).cpu(), torch.as_tensor(b).cpu())
         return torch.from_numpy(np.asarray(self.structure.multiply(left.numpy(), right.numpy())))
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable
 
@@ -31,6 +32,7 @@ FAMILIES: dict[str, Callable[[int], Group]] = {
     "p4m": p4m,
 }
 EXAMPLES = ("C12", "D8", "D60", "Q8", "Dic12", "S4", "A5", "C8xC8xD8", "C5xC5:Q8", "C8xC8:D8", "p4m8")
+MOST = 10**6  # elements of a group by name: lists of them are made, and looked through one by one
 KNOWN = "C12, D60 (of order 60), Q8, Dic12, S4, A5, products as C8xC8xD8, and p4m8 = C8xC8:D8, C5xC5:Q8"
 
 
@@ -48,6 +50,7 @@ def parse(text: str) -> Group:
     try:
         if not colon:
             factors = [_factor(word, text) for word in re.split("[xX]", words)]
+            _check_order(math.prod(factor.order for factor in factors), text)
             return factors[0] if len(factors) == 1 else direct(*factors)
         return _semidirect(normal, acting, text)
     except NetgrainError as e:
@@ -62,19 +65,36 @@ def _factor(word: str, text: str) -> Group:
         near = difflib.get_close_matches(text.casefold(), [name.casefold() for name in EXAMPLES], 1, 0.5)
         hint = next((f" Did you mean {name}?" for name in EXAMPLES if near and name.casefold() == near[0]), "")
         raise NetgrainError(f"'{text}' is not a group known by name.{hint} Known are {KNOWN}.")
-    if len(found[2]) > 9:
-        raise NetgrainError(f"'{text}': {found[2]} is too large a number for a group here.")
-    return FAMILIES[found[1]](int(found[2]))
+    size = _number(found[2], text)
+    if found[1] in ("s", "a"):
+        _check_order(math.factorial(min(size, 12)) // 2, text)
+    if found[1] == "p4m":
+        _check_order(8 * size**2, text)
+    return FAMILIES[found[1]](size)
 
 
 def _semidirect(normal: str, acting: str, text: str) -> Group:
     square = re.fullmatch(r"c(\d+)xc(\d+)", normal.casefold())
-    if square is not None and square[1] == square[2] and acting.casefold() in ("d8", "q8") and len(square[1]) < 10:
-        return (p4m if acting.casefold() == "d8" else planes_by_quaternions)(int(square[1]))
-    line = re.fullmatch(r"c(\d{1,9})", normal.casefold())
+    if square is not None and square[1] == square[2] and acting.casefold() in ("d8", "q8"):
+        size = _number(square[1], text)
+        _check_order(8 * size**2, text)
+        return (p4m if acting.casefold() == "d8" else planes_by_quaternions)(size)
+    line = re.fullmatch(r"c(\d+)", normal.casefold())
     if line is not None and acting.casefold() == "c2":
-        return dihedral(order=2 * int(line[1]))
+        return dihedral(order=2 * _number(line[1], text))
     raise NetgrainError(
         f"'{text}' does not say how {acting or 'the right group'} acts on {normal or 'the left one'}; the names "
         "CnxCn:D8, CpxCp:Q8 and Cn:C2 do, for any other action call netgrain.groups.semidirect(N, H, action)."
     )
+
+
+def _number(digits: str, text: str) -> int:
+    if len(digits) > 9:
+        raise NetgrainError(f"'{text}': {digits} is too large a number for a group here.")
+    _check_order(int(digits), text)
+    return int(digits)
+
+
+def _check_order(order: int, text: str) -> None:
+    if order > MOST:
+        raise NetgrainError(f"'{text}' has {order} elements or more; expected at most {MOST} for a group by name.")

@@ -58,7 +58,7 @@ def wigner(l: int, alpha: Tensor, beta: Tensor, gamma: Tensor, *, real: bool = F
     """
     if l < 0:
         raise NetgrainError(f"l is 0, 1, 2, …; found {l}.")
-    a, b, c = torch.broadcast_tensors(*(torch.as_tensor(x, dtype=torch.float64) for x in (alpha, beta, gamma)))
+    a, b, c = torch.broadcast_tensors(*(torch.as_tensor(x).cpu().double() for x in (alpha, beta, gamma)))
     m, vectors = _spectrum_of_j_y(l)
     turn = (vectors * _phase(b[..., None] * m)[..., None, :]) @ vectors.mH
     D = _phase(a[..., None] * m)[..., :, None] * turn * _phase(c[..., None] * m)[..., None, :]
@@ -72,6 +72,8 @@ def _phase(angle: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class SO3:
     """Functions on the rotations with l < bandwidth, sampled on a grid of 2B × B × 2B angles (α, β, γ).
+
+    Transforms are computed in double precision on the CPU, wherever their arguments are.
 
     >>> G = SO3(5)
     >>> G
@@ -130,7 +132,7 @@ class SO3:
             raise NetgrainError(f"f has values on the grid, (..., {', '.join(map(str, self.grid))}); found {f.shape}.")
         real = not f.is_complex() if real is None else real
         weights = self.weights[0, :, 0]
-        F = torch.fft.fftn(f.to(torch.complex128 if f.is_complex() else torch.float64), dim=(-3, -1))
+        F = torch.fft.fftn(f.cpu().to(torch.complex128 if f.is_complex() else torch.float64), dim=(-3, -1))
         blocks = []
         for l, turn in enumerate(self._turns):
             m = self._orders(l)
@@ -176,7 +178,7 @@ class SO3:
                 f"{', '.join(str(tuple(b.shape)) for b in blocks)}."
             )
         real = not blocks[0].is_complex() if real is None else real
-        parts = [b.to(torch.complex128) for b in blocks]
+        parts = [b.cpu().to(torch.complex128) for b in blocks]
         return [_to_real(l).mH @ b @ _to_real(l) for l, b in enumerate(parts)] if real else parts
 
     def __repr__(self) -> str:

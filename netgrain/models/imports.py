@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from netgrain.errors import NetgrainError
+from netgrain.files import is_file
 from netgrain.models.arguments import did_you_mean
 
 # The modules each folder brought along, by name. Two folders may both have a `helper.py`.
@@ -20,8 +21,9 @@ _brought: dict[Path, dict[str, ModuleType]] = {}
 
 @contextlib.contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Inside, Python looks for modules in `folder` first; afterwards the import path is as before.
+    """Inside, Python looks for modules in `folder` too; afterwards the import path is as before.
 
+    It looks there last: a `json.py` or `torch.py` beside a model must not stand in for the real one.
     A module that another folder brought along under a name that `folder` has too is set aside, so that
     `a/model.py` and `b/model.py` each get the `helper.py` beside them.
     """
@@ -33,12 +35,15 @@ def importable(folder: Path) -> Iterator[None]:
     for name, module in own.items():
         sys.modules.setdefault(name, module)
     before = set(sys.modules)
-    sys.path.insert(0, str(folder))
+    added = str(folder) not in sys.path
+    if added:
+        sys.path.append(str(folder))
     try:
         yield
     finally:
         with contextlib.suppress(ValueError):  # the user's code may have changed the path itself
-            sys.path.remove(str(folder))
+            if added:
+                sys.path.remove(str(folder))
         for name in sys.modules.keys() - before:
             top = name.partition(".")[0]
             if (top in own or top not in before) and _is_from(folder, sys.modules[name], name):
@@ -62,8 +67,10 @@ def module_from_file(file: Path, written: str) -> ModuleType:
     The same file with the same contents is the same module, in every process. `written` is the path as the
     user wrote it, for the sentence that says what is wrong.
     """
-    if not file.is_file():
-        beside = [other.name for other in file.parent.glob("*.py")] if file.parent.is_dir() else []
+    if not is_file(file):
+        beside: list[str] = []
+        with contextlib.suppress(OSError):  # a name too long for a folder
+            beside = [other.name for other in file.parent.glob("*.py")]
         raise NetgrainError(
             f"There is no file {written!r} (looked for {file}).{did_you_mean(file.name, beside)} "
             "Check the path, or the folder you are in."
@@ -93,7 +100,7 @@ def module_from_file(file: Path, written: str) -> ModuleType:
 
 
 def module_by_name(name: str, folder: Path, known: tuple[str, ...]) -> ModuleType:
-    """The module with a dotted name, looked for in `folder` and then where Python finds installed packages.
+    """The module with a dotted name, looked for where Python finds installed packages and then in `folder`.
 
     `known` are words the user may have meant instead.
     """

@@ -121,7 +121,7 @@ def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | Non
     if head.strip().casefold() == PREFIX:
         return *find_timm(spec), None
     if match := _FILE.fullmatch(spec):
-        file = (base / Path(match["file"]).expanduser()).resolve()
+        file = _path(match["file"], base)
         _check_named(spec, match["file"], match["name"])
         module = module_from_file(file, match["file"])
         return _callable_in(module, match["name"], match["file"]), match["options"] or "", file.parent
@@ -133,6 +133,13 @@ def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | Non
         f"There is no built-in model called {head!r}.{did_you_mean(head, BUILTIN_NAMES)} Known models: "
         f"{', '.join(BUILTIN_NAMES)}; your own is written path/file.py:name or package.module:name."
     )
+
+
+def _path(text: str, base: Path) -> Path:
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except (ValueError, RuntimeError, OSError) as e:  # a zero byte, nobody's home, links in a circle
+        raise NetgrainError(f"{text!r} cannot be the path of a file ({e}): check how it is written.") from e
 
 
 def _check_named(spec: str, source: str, name: str | None) -> None:

@@ -132,12 +132,13 @@ def measured(
     test: tuple[Tensor, Tensor] | None,
     settings: Settings,
     points: int | None,
+    device: torch.device | str = "cpu",
 ) -> dict[str, Any]:
-    """The numbers of one training; None where it diverged or a number cannot be had."""
+    """The numbers of one training, taken on a device; None where it diverged or a number cannot be had."""
     facts = {"steps": trained.steps, "reached": trained.reached, "diverged": trained.diverged}
     if trained.diverged:
         return {**dict.fromkeys(MEASURES), **facts}
-    model = trained.model(make)
+    model = trained.model(make).to(device)
     X, y = train
     train_loss = full_loss(model, X, y, settings)
     if not math.isfinite(train_loss):  # in eval mode, with running statistics that went astray
@@ -159,8 +160,10 @@ def measured(
 
 def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
     """The median of f_y − max over the other classes."""
+    weight = next(model.parameters())
     with torch.no_grad():
-        return float(margins(torch.cat([model(x) for x in X.split(1024)]), y).median())
+        outputs = torch.cat([model(x.to(weight)).cpu() for x in X.split(1024)])
+    return float(margins(outputs, y.cpu()).median())
 
 
 def corrupted(y: Tensor, share: float, classes: int, seed: int) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
+from netgrain.engine import Engine, Outcome, Processes, Unit, engine_for, in_order
 from netgrain.ensemble import Make, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.progress import Bar
@@ -15,7 +16,6 @@ from netgrain.sweeps.curve import Curve
 from netgrain.sweeps.protocol import curve_of, measured
 from netgrain.training import Settings, train_member
 from netgrain.training.checks import checked
-from netgrain.workers import Workers, most_workers
 
 
 def sweep(
@@ -30,6 +30,7 @@ def sweep(
     test: tuple[Tensor, Tensor] | None = None,
     seeds: int = 3,
     points: int | None = 1000,
+    engine: Engine | str | None = None,
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Curve:
@@ -39,7 +40,7 @@ def sweep(
     field: or the name of a setting that takes the values: `sweep(..., [0.01, 0.1], field="lr")`. Compare at the same
     loss, with `Settings(stop_at_loss=..., stop_every=10)`: runs that miss it are flagged and left out of `rho`. A seed
     has the same initial weights and batches at every value, and the curve compares within seeds. Complexity is measured
-    at `points` training inputs, in eval mode.
+    at `points` training inputs, in eval mode. engine and workers: where networks are trained, and how many at a time.
 
     >>> import torch
     >>> from netgrain.regularizers import L2
@@ -65,21 +66,19 @@ def sweep(
             regularizer(v)  # a bad strength is said before anything is trained
     X, y = checked(member(make, 0, 0), X, y, settings.loss)
 
-    def task(i: int) -> dict[str, Any]:
-        seed, j = divmod(i, len(values))
+    def task(unit: Mapping[str, Any]) -> Outcome:
+        seed, j = unit["seed"], unit["value"]
         penalty = None if regularizer is None else regularizer(values[j])
         for part in penalty.parts if penalty is not None else ():
             part.generator.manual_seed(stream(seed, "regularizer"))
         trained = train_member(make, X, y, chosen[j], seed=seed, i=0, regularizer=penalty)
-        return measured(trained, make, (X, y), test, chosen[j], points)
+        return Outcome(measured(trained, make, (X, y), test, chosen[j], points))
 
-    total = seeds * len(values)
+    units = [Unit({"seed": seed, "value": j}) for seed in range(seeds) for j in range(len(values))]
+    via = engine_for(engine, workers) or Processes()
     numbers = []
-    with (
-        Bar("trainings", total, progress) as bar,
-        Workers(task, min(most_workers(), total) if workers is None else workers) as pool,
-    ):
-        for found in pool.map(range(total)):
-            numbers.append(found)
+    with Bar("trainings", len(units), progress) as bar:
+        for found in in_order(via.run(task, units), units):
+            numbers.append(found.numbers)
             bar.advance()
     return curve_of(tuple(values), numbers, seeds)

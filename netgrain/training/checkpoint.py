@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from netgrain.ensemble import in_double
 from netgrain.errors import NetgrainError
 from netgrain.packed import read_packed, write_packed
 from netgrain.training.loop import Run
@@ -30,6 +31,8 @@ class Checkpoint:
         tensors = {"losses": run.losses[: run.step], "random": torch.get_rng_state()}
         if run.losses.is_cuda:
             tensors["random gpu"] = torch.cuda.get_rng_state(run.losses.device)
+        elif run.losses.is_mps:
+            tensors["random gpu"] = torch.mps.get_rng_state()
         tensors.update(flat("model", copied(tensors_of(run.model))))
         tensors.update(flat("optimizer", run.optimizer.state()))
         if run.regularizer is not None:
@@ -54,7 +57,7 @@ class Checkpoint:
         run = self.run
         run.step, run.met, run.diverged = header["step"], header["met"], header["diverged"]
         run.seconds = header["seconds"]
-        run.losses[: run.step] = tensors["losses"].to(run.losses.device)
+        run.losses[: run.step] = tensors["losses"].to(run.losses)
         there = tensors_of(run.model)
         run.snapshots = {step: under(f"snapshot {step}", tensors, there) for step in header["snapshots"]}
         with torch.no_grad():
@@ -66,6 +69,8 @@ class Checkpoint:
         torch.set_rng_state(tensors["random"].clone())
         if run.losses.is_cuda:
             torch.cuda.set_rng_state(tensors["random gpu"].clone(), run.losses.device)
+        elif run.losses.is_mps:
+            torch.mps.set_rng_state(tensors["random gpu"].clone())
 
     def _read(self) -> tuple[dict[str, Any], State]:
         """Header and tensors, if they are of this run."""
@@ -87,7 +92,7 @@ def _identity(run: Run) -> dict[str, Any]:
     """What makes a training this one and no other, each part readable or a short hash."""
     X, y = run.data
     some = X[:: max(1, len(X) // 256)].cpu().contiguous()  # all labels, and enough samples to know the data again
-    data = hashlib.sha256(f"{tuple(X.shape)}{X.dtype}{y.dtype}{float(X.sum(dtype=torch.float64))}".encode())
+    data = hashlib.sha256(f"{tuple(X.shape)}{X.dtype}{y.dtype}{float(in_double(X).sum())}".encode())
     for tensor in (some, y.cpu().contiguous()):
         data.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     shapes = repr([(name, tuple(t.shape), str(t.dtype)) for name, t in tensors_of(run.model).items()])

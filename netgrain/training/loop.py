@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.ensemble import Make, forward, member, model_dtype
+from netgrain.ensemble import Make, forward, member, model_dtype, widest
 from netgrain.errors import NetgrainError
 from netgrain.regularizers import Regularizer
 from netgrain.training.checks import check_labels, checked_data, evaluating
@@ -43,7 +43,8 @@ class Run:
     def __post_init__(self) -> None:
         self.optimizer = Optimizer(self.settings, self.trainable)
         self.batches = Batches(len(self.data[0]), self.settings, self.seed, self.i)
-        self.losses = torch.zeros(self.settings.steps, dtype=torch.float64, device=self.data[0].device)
+        place = self.data[0].device
+        self.losses = torch.zeros(self.settings.steps, dtype=widest(place), device=place)
 
     def go(self, save: Callable[[], None] | None, every: int) -> None:
         """Train to the end; `save` is called every so many steps and after the last one."""
@@ -83,6 +84,7 @@ class Run:
             if save is not None and (self.step % every == 0 or last or self.met or self.diverged):
                 self.seconds = before + time.perf_counter() - started
                 save()
+        self.losses = self.losses.cpu().double()
         self.seconds = before + time.perf_counter() - started
 
     def _look(self, watch: Watch, weights_too: bool) -> None:
@@ -230,9 +232,10 @@ def loss_function(settings: Settings) -> Callable[[Tensor, Tensor], Tensor]:
 def full_loss(model: nn.Module, X: Tensor, y: Tensor, settings: Settings, batch: int = 1024) -> float:
     """The loss over all samples in eval mode (their mean, or their sum for "sse"); the model is left as found."""
     loss_of, total = loss_function(settings), 0.0
+    place = next((p.device for p in model.parameters()), torch.device("cpu"))
     with evaluating(model), torch.no_grad():
         for start in range(0, len(X), batch):
-            x, t = X[start : start + batch], y[start : start + batch]
+            x, t = (data[start : start + batch].to(place) for data in (X, y))
             total += float(loss_of(forward(model, x), t)) * (1 if settings.loss == "sse" else len(x) / len(X))
     return total
 

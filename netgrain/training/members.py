@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load as from_bytes
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from netgrain.engine import Engine, Local, Outcome, Processes, Unit, engine_for, in_order
 from netgrain.ensemble import Make, best_device, member, seeded, stream
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.progress import Bar
@@ -24,7 +23,6 @@ from netgrain.training.checks import checked, member_numbers
 from netgrain.training.loop import Run, accuracy, fresh
 from netgrain.training.settings import Settings, Trained, copied, tensors_of
 from netgrain.training.together import train_together, why_not_vmapped
-from netgrain.workers import Workers, most_workers
 
 CHECKPOINT_EVERY = 100
 MEMBERS_TOGETHER = 32  # members of one vmapped step
@@ -38,6 +36,7 @@ def train(
     *,
     members: int | Sequence[int],
     seed: int = 0,
+    engine: Engine | str | None = None,
     workers: int | None = None,
     progress: bool | None = None,
     device: torch.device | str | None = None,
@@ -45,10 +44,10 @@ def train(
 ) -> list[Trained]:
     """Train members of a family (the first so many, or these), results in the order asked for.
 
-    On a CPU every member is trained on one thread, in as many processes as there are cores (or `workers`); the bits do
-    not depend on that. On a GPU (or with vmapped=True) members take their steps together, which gives the same
-    numbers up to rounding; models that cannot (batch norm, dropout) are trained one after the other, and
-    `Trained.how` says why.
+    On a CPU every member is trained on one thread, in as many processes as there are cores (or `workers`), or
+    through another engine ("ray", …); the bits do not depend on that. On a GPU (or with vmapped=True) members take
+    their steps together, which gives the same numbers up to rounding; models that cannot (batch norm, dropout) are
+    trained one after the other, and `Trained.how` says why.
 
     >>> line = lambda: torch.nn.Linear(1, 1, bias=False)
     >>> X, y = torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 6.0])
@@ -83,13 +82,12 @@ def train(
                 out += train_together(make, X, y, settings, seed, some, place)
                 bar.advance(len(some))
             return out
-        task = partial(_packed_member, make, X, y, settings, seed, place, how)
-        available = most_workers() if place.type == "cpu" else 1
-        count = min(available, len(numbers)) if workers is None else workers
-        with Workers(task, count) as pool:
-            for packed in pool.map(numbers):
-                out.append(_unpack(packed))
-                bar.advance()
+        via = engine_for(engine, workers, place) or (Processes() if len(numbers) > 1 else Local())
+        units = [Unit({"member": i, "place": n}) for n, i in enumerate(numbers)]
+        found = via.run(partial(_packed_member, make, X, y, settings, seed, place, how), units)
+        for outcome in in_order(found, units):
+            out.append(_unpack(outcome))
+            bar.advance()
         return out
 
 
@@ -141,19 +139,25 @@ def train_member(
 
 
 def _packed_member(
-    make: Make, X: Tensor, y: Tensor, settings: Settings, seed: int, device: torch.device, how: str, i: int
-) -> tuple[bytes, dict[str, Any]]:
-    """Plain bytes: tensors sent as such would each hold a file descriptor and shared memory."""
-    t = train_member(make, X, y, settings, seed=seed, i=i, device=device)
+    make: Make,
+    X: Tensor,
+    y: Tensor,
+    settings: Settings,
+    seed: int,
+    device: torch.device,
+    how: str,
+    unit: Mapping[str, Any],
+) -> Outcome:
+    t = train_member(make, X, y, settings, seed=seed, i=unit["member"], device=device)
     tensors = {"losses": t.losses, **flat("state", t.state)}
     for step, state in t.snapshots.items():
         tensors.update(flat(f"snapshot {step}", state))
     plain = {name: getattr(t, name) for name in ("member", "steps", "reached", "diverged", "train_accuracy", "seconds")}
-    return to_bytes(tensors), {**plain, "how": how, "kept": list(t.snapshots), "names": list(t.state)}
+    return Outcome({**plain, "how": how, "kept": list(t.snapshots), "names": list(t.state)}, tensors)
 
 
-def _unpack(packed: tuple[bytes, dict[str, Any]]) -> Trained:
-    tensors, facts = from_bytes(packed[0]), dict(packed[1])
+def _unpack(outcome: Outcome) -> Trained:
+    tensors, facts = outcome.arrays, dict(outcome.numbers)
     names = facts.pop("names")
     snapshots = {step: under(f"snapshot {step}", tensors, names) for step in facts.pop("kept")}
     return Trained(state=under("state", tensors, names), snapshots=snapshots, losses=tensors["losses"], **facts)

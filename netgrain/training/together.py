@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from netgrain.ensemble import Make
+from netgrain.ensemble import Make, widest
 from netgrain.threads import one_thread
 from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, loss_function, shrink
 from netgrain.training.settings import Settings, State, Trained, copied
@@ -73,7 +73,7 @@ def train_together(
     optimizer = Optimizer(settings, list(all_of.moving.values()))
     batches = [Batches(len(X), settings, seed, i) for i in numbers]
     watches = [Watch(settings, batches[0].per_epoch) for _ in numbers]
-    losses = torch.zeros(len(numbers), settings.steps, dtype=torch.float64, device=device)
+    losses = torch.zeros(len(numbers), settings.steps, dtype=widest(device), device=device)
     snapshots: list[dict[int, State]] = [{} for _ in numbers]
     done: dict[int, tuple[int, State, bool, bool]] = {}  # position → steps, state, reached, diverged
     look_often = device.type == "cpu" or settings.stop_at_loss is not None
@@ -114,7 +114,7 @@ def train_together(
         steps, state, met, lost = done[j]
         correct = math.nan if lost or y.is_floating_point() else accuracy(skeleton, X, y, state=state)
         reached = None if settings.stop_at_loss is None else met
-        kept = losses[j, :steps].cpu()
+        kept = losses[j, :steps].cpu().double()
         out.append(Trained(i, state, snapshots[j], kept, steps, reached, lost, correct, seconds, "vmapped"))
     return out
 

@@ -56,8 +56,13 @@ function save(name, type, content) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
+// One cell of a CSV file: numbers as they are, text so that no spreadsheet takes it for a formula.
+function cell(value) {
+  const plain = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : `${value}`;
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}
 const files = {
-  kept: () => save("kept.csv", "text/csv", `${["index", ...list(at(report, "samples", "kept"))].join("\n")}\n`),
+  kept: () => save("kept.csv", "text/csv", `${["index", ...list(at(report, "samples", "kept"))].map(cell).join("\n")}\n`),
   json: () => save("netgrain.json", "application/json", JSON.stringify(report, null, 1)),
 };
 for (const button of document.querySelectorAll("[data-download]")) {

@@ -1,0 +1,219 @@
+"""Units on a Ray cluster: one that is started here, or one that is there. Extra [distributed].
+
+Units are stateless, so a lost worker or host costs the units it had in hand and no more. Ray itself pickles what goes
+over the wire between processes that the user started; nothing of it is kept on disk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from netgrain.engine.answers import Answer, answer, failure, outcome_of
+from netgrain.engine.backlog import Backlog
+from netgrain.engine.processes import most_workers
+from netgrain.engine.units import Outcome, Unit, Work
+from netgrain.errors import NetgrainError
+from netgrain.provenance import versions
+from netgrain.threads import one_thread_for_good
+
+# Without these a host whose cable is pulled is not missed for minutes. They belong on every node of a cluster, before
+# `ray start`: docs/reliability.md has them as lines for a shell.
+HEALTH = {
+    "RAY_grpc_client_keepalive_time_ms": "5000",
+    "RAY_grpc_client_keepalive_timeout_ms": "5000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "3",
+}
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+PATIENCE = 5.0  # seconds for a first connection
+LEAST_DEADLINE = 120.0  # seconds, where none is given
+SLOW = 10  # times as long as the slowest unit so far: then a unit counts as lost
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Units as tasks of a Ray cluster; the bits are those of Local on machines of one kind.
+
+    address: HOST:PORT of a running cluster (this machine must be one of its nodes) or "auto"; none starts one here,
+    which ends with this process. deadline: seconds after which a unit is sent again while the first answer counts;
+    by default ten times the slowest unit so far, two minutes at least. gpus: of each unit.
+    """
+
+    workers: int = 0  # 0: as many as the cluster has processors
+    address: str | None = None
+    deadline: float | None = None
+    gpus: float = 0.0
+    name: str = "ray"
+
+    @property
+    def parallel(self) -> int:
+        return self.workers or _slots(_connected(self.address), self.gpus)
+
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        if not units:
+            return
+        ray = _connected(self.address)
+        backlog = Backlog(len(units), ahead=ahead, deadline=self.deadline or LEAST_DEADLINE)
+        # max_calls=0: a GPU unit would otherwise get a new process each time; retries are the backlog's
+        do = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=0, max_calls=0)(_do)
+        shared = ray.put(work)
+        expected, environment = versions(), _environment()
+        out: dict[Any, int] = {}
+        overdue: set[Any] = set()  # of out: sent again meanwhile, and the answer that comes first counts
+        parallel = self.parallel
+        try:
+            while not backlog.finished:
+                while len(out) - len(overdue) < parallel and (i := backlog.take()) is not None:
+                    out[do.remote([shared], dict(units[i].config), expected, environment)] = i
+                ready, _ = ray.wait(list(out), num_returns=1, timeout=_at_most(backlog.patience(), 1.0))
+                for reference in ready:
+                    i, late_one = out.pop(reference), reference in overdue
+                    overdue.discard(reference)
+                    try:
+                        found: Answer = ray.get(reference)
+                    except ray.exceptions.RayError as e:
+                        cause = getattr(e, "cause", None)
+                        if cause is not None and not isinstance(cause, ray.exceptions.RayError):
+                            raise NetgrainError(_why_no_start(cause)) from e
+                        if not late_one:  # else it was lost before, and is on its way again
+                            backlog.lost(i, f"Ray says {type(cause or e).__name__}")
+                        continue
+                    if backlog.done(i):
+                        outcome = outcome_of(found)
+                        if self.deadline is None:
+                            backlog.deadline = max(backlog.deadline or 0.0, SLOW * outcome.seconds)
+                        yield units[i], outcome
+                for i in backlog.late():
+                    backlog.lost(i, "no answer within the deadline")
+                    late = [r for r, j in out.items() if j == i]
+                    overdue.update(late)
+                    if self.deadline is not None:  # it is known to be hung, and would keep its processor
+                        for reference in late:
+                            ray.cancel(reference, force=True)
+        finally:
+            for reference in out:
+                ray.cancel(reference, force=True)
+
+
+_cached: tuple[str, Work] | None = None  # of a worker process: the last work it was sent, by its address
+
+
+def _do(shared: list[Any], config: Mapping[str, Any], expected: dict[str, str], environment: dict[str, str]) -> Answer:
+    """One unit, in a process of Ray. The work is fetched once per process: it may hold a whole data set."""
+    global _cached
+    if (found := versions()) != expected:
+        differ = "; ".join(f"{k} {found[k]} there, {v} here" for k, v in expected.items() if found[k] != v)
+        return failure(f"the worker on {socket.gethostname()} has other versions ({differ}); install the same on both.")
+    import ray
+
+    if _cached is None or _cached[0] != shared[0].hex():
+        one_thread_for_good()
+        try:
+            _cached = (shared[0].hex(), ray.get(shared[0]))
+        except NetgrainError as e:  # a family that is loaded again from its text
+            return failure(f"on {socket.gethostname()}: {e}")
+    with _in_environment(environment):
+        return answer(_cached[1], config)
+
+
+def _environment() -> dict[str, str]:
+    """What a user set for netgrain (where data are) is set for its units, too."""
+    return {key: value for key, value in os.environ.items() if key.startswith("NETGRAIN_")}
+
+
+@contextmanager
+def _in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
+
+
+# --- the cluster --------------------------------------------------------------------------------------------------
+
+
+def _connected(address: str | None) -> Any:
+    """The ray module, connected; a connection that is there is used."""
+    if importlib.util.find_spec("ray") is None:
+        raise NetgrainError("engine 'ray' needs an extra; type: pip install 'netgrain[distributed]'")
+    for key, value in {**HEALTH, **QUIET}.items():
+        os.environ.setdefault(key, value)
+    import ray
+
+    if ray.is_initialized():
+        return ray
+    if address is not None and address != "auto":
+        _reach(address)
+    try:
+        if address is None:
+            ray.init(
+                num_cpus=most_workers(),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except RuntimeError as e:
+        if "ersion mismatch" not in str(e):
+            raise NetgrainError(f"Ray could not be started: {_line(e)}") from e
+        raise NetgrainError(
+            f"the Ray cluster at {address} has other versions of Ray or Python than this process "
+            f"({_line(e)}); install the same on both."
+        ) from e
+    except (ConnectionError, TimeoutError, ValueError, OSError) as e:
+        raise NetgrainError(
+            f"no Ray cluster answers at {address or 'this machine'} ({_line(e)}); start one with `ray start --head`, "
+            "or leave --address out to start one here."
+        ) from e
+    return ray
+
+
+def _reach(address: str) -> None:
+    """A wrong address is told in seconds; Ray itself would try for a minute."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise NetgrainError(f"--address expects HOST:PORT as in 10.0.0.1:6379, or auto; found '{address}'.")
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except OSError as e:
+        raise NetgrainError(
+            f"no Ray cluster answers at {address} ({e.strerror or e}); check the address and that "
+            "`ray start --head` was run there, or leave --address out to start one here."
+        ) from e
+
+
+def _slots(ray: Any, gpus: float) -> int:
+    there = ray.cluster_resources()
+    by_gpu = there.get("GPU", 0) / gpus if gpus else float("inf")
+    if by_gpu < 1:
+        raise NetgrainError(f"each unit asks for {gpus:g} GPUs, the cluster has {there.get('GPU', 0):g}; lower gpus=.")
+    return max(1, int(min(there.get("CPU", 1), by_gpu)))
+
+
+def _why_no_start(cause: BaseException) -> str:
+    if isinstance(cause, ImportError):
+        return f"a worker of the Ray cluster cannot import what it needs ({_line(cause)}); install netgrain there."
+    return f"a worker of the Ray cluster could not begin its unit: {_line(cause)}"
+
+
+def _line(e: BaseException) -> str:
+    return " ".join(str(e).split())[:300]
+
+
+def _at_most(seconds: float | None, most: float) -> float:
+    return most if seconds is None else min(seconds, most)

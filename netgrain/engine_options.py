@@ -1,0 +1,92 @@
+"""--engine, --workers, --address and --device: options of every command that does independent work."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from netgrain.shell import plain_words
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Where independent work runs: local, processes, ray (extra [distributed]) or slurm (extra [slurm]), each "
+        "with options as in processes:deadline=600; decided by the work if not given.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", help="Units at a time; one for each core if not given.", show_default=False),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="HOST:PORT", help="Of a running Ray cluster, for --engine ray.", show_default=False
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps; the best if not given."),
+]
+OPTIONS = {"engine": EngineName, "workers": Workers, "address": Address, "device": Device}
+
+
+def through_an_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options; inside it, sampling, training and sweeps go where they say."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        asked = {name: values.pop(name) for name in OPTIONS}
+        with plain_words(), on_device(asked.pop("device")):
+            from netgrain.engine import using
+
+            with using(_chosen(**asked)):
+                command(**values)
+
+    own = inspect.signature(command, eval_str=True)
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in OPTIONS.items()
+    ]
+    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
+    # before --json, which every command has last
+    wrapped.__signature__ = own.replace(parameters=[*keyword[:-1], *extra, keyword[-1]])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in [*keyword, *extra]}
+    return wrapped
+
+
+def _chosen(engine: str | None, workers: int | None, address: str | None) -> Any:
+    if engine is None and workers is None and address is None:
+        return None
+    from netgrain.engine import engine as by_name
+
+    return by_name(engine or ("ray" if address is not None else "processes"), workers, address)
+
+
+@contextmanager
+def on_device(text: str | None) -> Iterator[None]:
+    """Inside, this is the device that is used where none is named (None: nothing changes)."""
+    if text is None:
+        yield
+        return
+    from netgrain.ensemble import checked_device
+
+    checked_device(text)
+    before = os.environ.get("NETGRAIN_DEVICE")
+    os.environ["NETGRAIN_DEVICE"] = text  # the environment reaches workers, too
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NETGRAIN_DEVICE"]
+        else:
+            os.environ["NETGRAIN_DEVICE"] = before

@@ -1,0 +1,93 @@
+"""--dry-run and `netgrain plan`: what a command would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from netgrain.shell import as_text, plain_words, print_rows
+
+if TYPE_CHECKING:
+    from netgrain.planning import Plan
+
+EXAMPLES = """\b
+Examples:
+  netgrain plan run fig10
+  netgrain plan run fig10 --engine ray --workers 64
+  netgrain plan geometry my_models.py:Net --input 3x64x64 --members 10000
+  netgrain plan reproduce --json"""
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Start nothing: run a few units, and say what all would take in memory and time."),
+]
+MANY = 3  # experiments from which on one unit of each stage is measured
+
+
+def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Plan:
+    from netgrain.planning import SAMPLES, Plan, plan_experiment
+    from netgrain.progress import Bar
+
+    whole = Plan()
+    with Bar("measuring", len(names)) as bar:
+        for name in names:
+            found = plan_experiment(name, scale, folders[name], samples=1 if len(names) >= MANY else SAMPLES)
+            whole.stages += found.stages if len(names) == 1 else _together(name, found)
+            whole.notes += [n if len(names) == 1 else f"{name}: {n}" for n in found.notes]
+            bar.advance()
+    whole.notes = list(dict.fromkeys(whole.notes))
+    return whole
+
+
+def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Plan:
+    from netgrain.engine import using
+    from netgrain.planning import plan_geometry
+    from netgrain.reduction import memory_needed
+
+    def through(planner: Any) -> None:
+        with using(planner):
+            sample()
+
+    return plan_geometry(through, members, partial(memory_needed, math.prod(sizes)), kept=kept)
+
+
+def show(plan: Plan, out: Path, as_json: bool) -> None:
+    """Print it, then refuse what cannot fit."""
+    with plain_words():
+        from netgrain.engine import Processes, current
+
+        engine = current() or Processes()
+        workers = engine.parallel
+        if as_json:
+            typer.echo(as_text(plan.as_dict(workers, engine.name)))
+        else:
+            print_rows(plan.rows(workers, engine.name))
+        plan.check(workers, out, elsewhere=engine.name in ("ray", "slurm"))
+
+
+def _together(name: str, plan: Plan) -> list[Any]:
+    """The stages of one experiment as one line."""
+    from netgrain.planning import Stage
+
+    stages = [s for s in plan.stages if s.units]
+    if not stages:
+        return []
+    known = [s for s in stages if s.seconds is not None]
+    units = sum(s.units for s in stages)
+    mean = sum((s.seconds or 0.0) * s.left for s in known) / max(1, sum(s.left for s in known))
+    return [
+        Stage(
+            name,
+            units,
+            sum(s.finished for s in stages),
+            mean if len(known) == len(stages) else None,
+            max(s.longest for s in stages),
+            max((s.memory for s in stages if s.memory is not None), default=None),
+            max(s.disk for s in stages),
+        )
+    ]

@@ -1,0 +1,344 @@
+"""What a run will cost, before it starts: a few of its units are run and measured, the others counted.
+
+Stages that depend on the results of earlier ones are found by handing the measured outcomes on in place of the real
+ones; where that leads nowhere, the plan says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save as to_bytes
+
+from netgrain.engine import Outcome, Processes, Unit, Work, most_workers
+from netgrain.errors import NetgrainError
+from netgrain.runs import RunFolder, Runner
+from netgrain.sampling import CHUNK, MOST_MEMBERS
+
+SAMPLES = 3  # units of a stage that are measured
+PATIENCE = 60.0  # seconds for one of them
+PROCESS = 400 * 2**20  # bytes of a worker that does nothing: Python with torch in it
+START = {"local": 0.0, "processes": 0.05, "ray": 8.0, "slurm": 60.0}  # seconds until the first unit begins
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Units of one kind."""
+
+    label: str
+    units: int
+    finished: int  # of them, in a folder that is resumed
+    seconds: float | None  # of one unit on one core; None: longer than PATIENCE
+    longest: float
+    memory: int | None  # bytes that a worker needs for one, beyond what it shares
+    disk: int  # bytes of one outcome
+
+    @property
+    def left(self) -> int:
+        return self.units - self.finished
+
+
+@dataclass
+class Plan:
+    """Stages, and what may come after them."""
+
+    stages: list[Stage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    driver: int = 0  # bytes that the process which collects needs, beyond what it has now
+    kept: bool = True  # outcomes go to disk
+
+    @property
+    def units(self) -> int:
+        return sum(s.units for s in self.stages)
+
+    def seconds(self, workers: int, engine: str = "processes") -> float:
+        """On the clock, with so many workers as fast as this machine's cores."""
+        busy = (max(s.longest, s.left * s.seconds / workers) for s in self.stages if s.left and s.seconds is not None)
+        return sum(busy) + (START[engine] if self.stages else 0.0)
+
+    @property
+    def unit_memory(self) -> int:
+        return max((s.memory or 0 for s in self.stages), default=0)
+
+    def memory(self, workers: int) -> int:
+        """Bytes on this machine with so many workers."""
+        return self.driver + workers * self.unit_memory
+
+    @property
+    def disk(self) -> int:
+        return sum(s.left * s.disk for s in self.stages) if self.kept else 0
+
+    def check(self, workers: int, out: Path, *, elsewhere: bool = False) -> None:
+        """Refuse what cannot fit, with the number and the knob."""
+        free = free_memory()
+        most = int((free - self.driver) // self.unit_memory) if self.unit_memory else workers
+        if not elsewhere and self.memory(workers) > free:
+            need = f"{_size(self.memory(workers))} of memory with {_count(workers, 'worker')}, {_size(free)} are free"
+            if most < 1:
+                raise NetgrainError(
+                    f"this needs {need}, and one unit alone does not fit; choose a smaller input, fewer points "
+                    "per member or a smaller scale, or a larger machine."
+                )
+            raise NetgrainError(f"this needs {need}; use --workers {most}.")
+        there = next(p for p in (out.absolute(), *out.absolute().parents) if p.exists())
+        if self.disk > (space := shutil.disk_usage(there).free):
+            raise NetgrainError(
+                f"this writes {_size(self.disk)} into {out}, {_size(space)} are free; use --out on another disk."
+            )
+
+    def as_dict(self, workers: int, engine: str) -> dict[str, Any]:
+        return {
+            "stages": [
+                {
+                    "label": s.label,
+                    "units": s.units,
+                    "finished": s.finished,
+                    "seconds_per_unit": s.seconds,
+                    "memory_per_unit": s.memory,
+                    "disk_per_unit": s.disk,
+                }
+                for s in self.stages
+            ],
+            "units": self.units,
+            "memory_per_unit": self.unit_memory,
+            "memory": self.memory(workers),
+            "free_memory": free_memory(),
+            "disk": self.disk,
+            "engine": engine,
+            "workers": workers,
+            "seconds": {str(n): round(self.seconds(n, engine), 2) for n in sorted({1, most_workers(), workers, 64})},
+            "notes": self.notes,
+        }
+
+    def rows(self, workers: int, engine: str) -> list[tuple[str, str]]:
+        """Lines for a person."""
+        notes = [("note", text) for text in self.notes]
+        if not self.stages:
+            return notes
+        rows = []
+        for s in self.stages:
+            done = f" ({s.finished} finished)" if s.finished else ""
+            each = f"longer than {PATIENCE:.0f} s each" if s.seconds is None else f"{_time(s.seconds)} each"
+            memory = "" if s.memory is None else f", {_size(s.memory)} of memory"
+            disk = f", {_size(s.disk)} on disk" if self.kept else ""
+            rows.append((s.label, f"{_count(s.units, 'unit')}{done}, {each}{memory}{disk}"))
+        if len(self.stages) > 1:
+            rows.append(("in all", _count(self.units, "unit")))
+        if self.kept:
+            rows.append(("disk", _size(self.disk)))
+        free = _size(free_memory())
+        rows.append(("memory", f"{_size(self.memory(workers))} with {_count(workers, 'worker')}; {free} are free here"))
+        if all(s.seconds is not None for s in self.stages):
+            named = sorted({1, most_workers(), workers})
+            for n in sorted({*named, 8, 64}):
+                remark = "" if n in named else ", if their cores are as fast"
+                rows.append((f"time, {_count(n, 'worker')}", f"about {_time(self.seconds(n, engine))}{remark}"))
+        return rows + notes
+
+
+class Planner:
+    """An engine that runs a few units to see what they cost, and gives their outcomes back for all."""
+
+    name, parallel = "plan", 1
+
+    def __init__(self, *, samples: int = SAMPLES, stop: bool = False) -> None:
+        self.samples, self.stop = samples, stop  # stop: after the first stage, which is all there is
+        self.plan = Plan()
+        self.label, self.finished = "units", 0
+
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        if not units:
+            return
+        found: dict[int, _Measured] = {}
+        for i in _spread(len(units), self.samples):
+            if (m := _measured(work, units[i])) is None:
+                break
+            found[i] = m
+        seconds = sum(m.seconds for m in found.values()) / len(found) if found else None
+        self.plan.stages.append(
+            Stage(
+                self.label,
+                len(units) + self.finished,
+                self.finished,
+                seconds,
+                max((m.seconds for m in found.values()), default=0.0),
+                max((m.memory for m in found.values() if m.memory is not None), default=None),
+                max((m.disk for m in found.values()), default=0),
+            )
+        )
+        if self.stop:
+            raise EndOfPlan
+        if not found:
+            raise EndOfPlan(f"one of the {self.label} takes longer than {PATIENCE:.0f} s; what follows is not known")
+        for i, unit in enumerate(units):
+            yield unit, found[min(found, key=lambda j: abs(i - j))].outcome
+
+
+class EndOfPlan(Exception):
+    """Nothing more can be found out without doing the work."""
+
+
+class PlanningRunner(Runner):
+    """Counts what a run would compute; nothing is written, and what a folder holds already is read."""
+
+    def __init__(self, out: Path, planner: Planner) -> None:
+        there = (out / "run.json").is_file()
+        super().__init__(RunFolder.open(out) if there else RunFolder(out, {}, None), planner, progress=False)
+        self.planner = planner
+
+    def map(self, work: Work, configs: Iterable[Mapping[str, Any]], label: str = "units") -> list[Outcome]:
+        asked = [Unit(dict(c)) for c in configs]
+        units = list({u.id: u for u in asked}.values())
+        found = {u.id: o for u in units if (o := self.folder.stored(u)) is not None}
+        self.planner.label, self.planner.finished = label, len(found)
+        missing = [u for u in units if u.id not in found]
+        if not missing:
+            self.planner.plan.stages.append(Stage(label, len(units), len(units), 0.0, 0.0, None, 0))
+        found |= {u.id: o for u, o in self.planner.run(work, missing)}
+        return [found[u.id] for u in asked]
+
+    def has(self, configs: Iterable[Mapping[str, Any]]) -> bool:
+        return all(self.folder.stored(Unit(dict(c))) is not None for c in configs)
+
+
+def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Plan:
+    """The stages of an experiment, as far as they can be seen from here."""
+    from netgrain.experiments import find, preset
+
+    config = preset(name, scale)
+    planner = Planner(samples=samples)
+    _explore(partial(find(name).run, config, PlanningRunner(out, planner)), planner.plan)
+    if any(f.startswith("most_") for f in vars(config)):
+        planner.plan.notes.append("seeds are added while claims are undecided; the plan counts the first ones")
+    return planner.plan
+
+
+def plan_geometry(
+    sample: Callable[[Planner], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
+) -> Plan:
+    """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
+    planner = Planner(stop=True)
+    planner.label = "members"
+    started = time.monotonic()
+    _explore(partial(sample, planner), planner.plan)
+    plan = planner.plan
+    if not plan.stages:
+        plan.notes.append(f"there is a closed form, nothing is sampled: it took {_time(time.monotonic() - started)}")
+        return plan
+    if members is None:
+        (first,) = plan.stages
+        plan.stages = [replace(first, units=-(-MOST_MEMBERS // CHUNK))]
+        plan.notes.append(f"members are added until the tolerance is reached; the plan counts all {MOST_MEMBERS}")
+    plan.driver = driver(plan.disk)
+    plan.kept = kept
+    return plan
+
+
+def _explore(run: Callable[[], Any], plan: Plan) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run()
+    except EndOfPlan as e:
+        plan.notes += [str(e)] if str(e) else []
+    except Exception as e:
+        if not plan.stages:
+            raise
+        # outcomes that stand in for others need not make sense together
+        plan.notes.append(f"what comes after {plan.stages[-1].label} depends on its results ({type(e).__name__})")
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Measured:
+    outcome: Outcome
+    seconds: float
+    memory: int | None
+    disk: int
+
+
+def _measured(work: Work, unit: Unit) -> _Measured | None:
+    """One unit in a process of its own; None if it takes too long."""
+    engine = Processes(1, deadline=PATIENCE, attempts=1)
+    try:
+        ((_, found),) = engine.run(partial(_watched, work), [unit])
+    except NetgrainError as e:
+        if "no answer within the deadline" in str(e):
+            return None
+        raise
+    numbers = found.numbers["numbers"]
+    disk = len(json.dumps(numbers)) + len(to_bytes(dict(found.arrays))) + 300
+    return _Measured(Outcome(numbers, found.arrays), found.numbers["seconds"], found.numbers["memory"], disk)
+
+
+def _watched(work: Work, config: Mapping[str, Any]) -> Outcome:
+    before = _resident(reset=True)
+    started = time.monotonic()
+    found = work(config)
+    seconds = time.monotonic() - started
+    after = _resident()
+    memory = None if before is None or after is None else max(0, after - before)
+    return Outcome({"numbers": found.numbers, "seconds": seconds, "memory": memory}, found.arrays)
+
+
+def _resident(reset: bool = False) -> int | None:
+    """The most memory this process had at a time, since the last reset; None where the system does not say."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    except (OSError, StopIteration):
+        return None
+
+
+def free_memory() -> int:
+    """Bytes that a new process may use."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _spread(count: int, samples: int) -> list[int]:
+    """
+    >>> _spread(10, 3), _spread(2, 3), _spread(5, 1)
+    ([0, 4, 9], [0, 1], [0])
+    """
+    some = min(samples, count)
+    return sorted({round(i * (count - 1) / max(some - 1, 1)) for i in range(some)})
+
+
+def _size(count: float) -> str:
+    """
+    >>> _size(900), _size(3.2e6), _size(41e9)
+    ('0.9 kB', '3.2 MB', '41 GB')
+    """
+    unit, scale = next(((u, x) for u, x in (("GB", 1e9), ("MB", 1e6)) if count >= x), ("kB", 1e3))
+    return f"{count / scale:.2g} {unit}" if count < 100 * scale else f"{count / scale:.0f} {unit}"
+
+
+def _time(seconds: float) -> str:
+    """
+    >>> _time(0.02), _time(75), _time(7300)
+    ('0.02 s', '1.2 min', '2.0 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
