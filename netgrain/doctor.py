@@ -81,9 +81,9 @@ def _memory(name: str) -> Check:
 
 def _accelerator(name: str) -> Check:
     if torch.cuda.is_available():
-        return Check(name, f"CUDA: {torch.cuda.get_device_name(0)} (from Python: device='cuda')")
+        return Check(name, f"CUDA: {torch.cuda.get_device_name(0)} (--device cuda)")
     if torch.backends.mps.is_available():
-        return Check(name, "MPS (from Python: device='mps')")
+        return Check(name, "MPS (--device mps)")
     return Check(name, "none; everything runs on the CPU")
 
 
@@ -100,6 +100,18 @@ def _workers(name: str) -> Check:
     if [o.numbers["square"] for o in found] != [0, 1, 4, 9]:
         return Check(name, "forked processes give wrong answers", "fail", "use --workers 1 and report this")
     return Check(name, f"{count} forked processes work", "ok")
+
+
+def _engines(name: str) -> Check:
+    """Which engines could be used; nothing is started."""
+    extras = {"ray": ("ray", "distributed"), "slurm": ("submitit", "slurm")}
+    here, missing = ["local", "processes"], []
+    for engine, (package, extra) in extras.items():
+        try:
+            here.append(f"{engine} ({package} {importlib.metadata.version(package)})")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(f"{engine} (pip install 'netgrain[{extra}]')")
+    return Check(name, ", ".join(here) + (f"; not installed: {', '.join(missing)}" if missing else ""))
 
 
 def _folder(name: str) -> Check:
@@ -184,6 +196,7 @@ LOOKS: dict[str, Callable[[str], Check]] = {
     "memory": _memory,
     "accelerator": _accelerator,
     "workers": _workers,  # before anything starts threads
+    "engines": _engines,
     "current folder": _folder,
     "speed": _speed,
     "self-check, exact": _integrated,

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -187,14 +188,14 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
         mark = tmp_path / str(unit["n"])
         if unit["n"] == 1 and not mark.exists():
             mark.touch()
-            time.sleep(60)
+            time.sleep(600)
         time.sleep(0.2)
         return Outcome({"n": unit["n"]})
 
     started = time.monotonic()
     units = _units(6)
     assert [o.numbers["n"] for o in in_order(via.run(hangs_once, units), units)] == list(range(6))
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 100  # on a busy machine Ray takes long to start a worker
     # the one that hung comes to an end later, when the unit is on its way again: that is no second loss
     assert set(reasons) == {"no answer within the deadline"}
 
@@ -373,3 +374,25 @@ def test_members_that_cannot_run_side_by_side_run_one_by_one() -> None:
 
     G = ng.average_geometry(partial(Branches, 3, 1), (3,), members=6, vmapped=True)
     assert "members one by one: vmap does not take the model" in G.about.notes[-1]
+
+
+GPU_UNITS = """
+import os, ray
+from netgrain.engine import Outcome, Ray, Unit
+
+def pid(unit):
+    return Outcome({"pid": os.getpid()})
+
+ray.init(num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)  # Ray counts GPUs, it does not look
+print(len({o.numbers["pid"] for _, o in Ray(1, gpus=1.0).run(pid, [Unit({"n": n}) for n in range(4)])}))
+try:
+    list(Ray(0, gpus=2.0).run(pid, [Unit({"n": 0})]))
+except ValueError as e:
+    print(e)
+"""
+
+
+@needs_ray
+def test_gpu_units_reuse_their_worker_and_the_cluster_of_the_user() -> None:
+    told = subprocess.run([sys.executable, "-W", "ignore", "-c", GPU_UNITS], capture_output=True, text=True, check=True)
+    assert told.stdout == "1\neach unit asks for 2 GPUs, the cluster has 1; lower gpus=.\n"
