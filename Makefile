@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 BIN := .venv/bin
 
-.PHONY: help setup demo test browser test-browser check bench format lint types clean
+.PHONY: help setup demo test browser test-browser check bench torture format lint types clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -74,6 +74,9 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/engine.py --out out/bench
+
+torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
+	@$(BIN)/python -m torture --out out/torture
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

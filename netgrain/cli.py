@@ -43,6 +43,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+PLANNED = ("geometry", "run", "reproduce")  # commands with --dry-run
+
 GEOMETRY_EXAMPLES = """\b
 Examples:
   netgrain geometry lenet --input 1x32x32
@@ -279,6 +281,10 @@ def plan(context: typer.Context) -> None:
 
     The same as the command with --dry-run.
     """
+    with plain_words():
+        if not context.args or context.args[0] not in PLANNED:
+            found = context.args[0] if context.args else "nothing"
+            raise NetgrainError(f"plan expects a command of {', '.join(PLANNED)} with its arguments; found '{found}'.")
     app([*context.args, "--dry-run"], prog_name="netgrain")
 
 
@@ -292,9 +298,9 @@ def _parse_output(text: str) -> Output:
     """
     if text in ("all", "mean"):
         return text
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?\d{1,9}", text):
         return int(text)
-    if match := re.fullmatch(r"diff:(\d+),(\d+)", text):
+    if match := re.fullmatch(r"diff:(\d{1,9}),(\d{1,9})", text):
         return "diff", int(match[1]), int(match[2])
     raise NetgrainError(f"--output expects all, mean, an index as in 3, or diff:0,1; found '{text}'.")
 

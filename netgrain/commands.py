@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,11 +96,8 @@ def score(
             "file": None if out is None else str(out),
         }
         if out is not None:
-            lines = [
-                f"{i},{label},{value:.9g}"
-                for i, (label, value) in enumerate(zip(samples.y.tolist(), scores.tolist(), strict=True))
-            ]
-            _write_csv(out, "index,label,score", lines)
+            rows = zip(range(len(samples)), samples.y.tolist(), scores.tolist(), strict=True)
+            _write_csv(out, ("index", "label", "score"), [(i, y, float(f"{value:.9g}")) for i, y, value in rows])
     if as_json:
         typer.echo(as_text(report))
         return
@@ -140,7 +137,7 @@ def prune(
         from netgrain.scores import prune as kept_by
 
         kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class)
-        _write_csv(out, "index", [str(i) for i in kept.tolist()])
+        _write_csv(out, ("index",), [(i,) for i in kept.tolist()])
         report = {"kept": len(kept), "of": len(samples), "file": str(out), "model": model, "data": samples.name}
     if as_json:
         typer.echo(as_text(report))
@@ -256,10 +253,11 @@ def _scored(
     return samples, average_geometry(family(model, shape), shape, members=members, seed=seed)
 
 
-def _write_csv(out: Path, header: str, lines: list[str]) -> None:
-    from netgrain.files import write_whole
+def _write_csv(out: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from netgrain.files import csv_cell, write_whole
 
-    write_whole(out, ("\n".join([header, *lines]) + "\n").encode())
+    lines = (",".join(map(csv_cell, row)) for row in (header, *rows))
+    write_whole(out, ("\n".join(lines) + "\n").encode())
 
 
 def _show(found: list[Claim], folder: Path, as_json: bool) -> None:

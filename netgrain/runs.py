@@ -112,7 +112,7 @@ class RunFolder:
             warnings.warn(f"{e} The unit counts as missing.", GrainWarning, stacklevel=2)
             return None
         # files that were written before they named their run are taken at their word
-        if Unit(header["config"]).id != unit.id or header.get("run", self._run) != self._run:
+        if not _is_of(unit, header) or header.get("run", self._run) != self._run:
             warnings.warn(
                 f"{file} holds another unit, or that of another run; it counts as missing.", GrainWarning, stacklevel=2
             )
@@ -252,6 +252,15 @@ class Keeping:
                     self.path.parent.rmdir()
 
 
+def _is_of(unit: Unit, header: Mapping[str, Any]) -> bool:
+    """Is the file that of this unit? A right checksum does not say that everything is there."""
+    config, numbers = header.get("config"), header.get("numbers")
+    try:
+        return isinstance(config, dict) and isinstance(numbers, dict) and Unit(config).id == unit.id
+    except ValueError:  # NaN in a configuration
+        return False
+
+
 def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
     """What the folder was made for, when it may be continued."""
     found = _read_about(path / "run.json")
@@ -266,7 +275,8 @@ def _continued(path: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any
                 f"{path} belongs to another run: its {key} is {_short(found.get(key))}, "
                 f"asked for was {_short(value)}; choose another folder."
             )
-    ours, theirs = versions()["netgrain"], found.get("versions", {}).get("netgrain")
+    made_by = found.get("versions")
+    ours, theirs = versions()["netgrain"], made_by.get("netgrain") if isinstance(made_by, dict) else None
     if theirs != ours:
         raise FolderError(
             f"{path} was made by netgrain {theirs}, this is {ours}, and results of two versions are not mixed; "

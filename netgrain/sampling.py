@@ -200,7 +200,7 @@ def geometry_of(
             if isinstance(probe, Origin):
                 resolved = resolve(probe, _frozen_copy(model), shape, output)
                 note = note or resolved.note
-            points = resolved.probe.points(shape, count, stream(seed, "probe", i)).to(_place(model))
+            points = resolved.probe.points(shape, count, stream(seed, "probe", i)).to(_place(model), model_dtype(model))
             call = frozen(model)
             if i == 0:
                 check_deterministic(call, points[:3] if len(points) > 1 else points)

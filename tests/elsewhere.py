@@ -52,7 +52,7 @@ class _Elsewhere(TorchFunctionMode):
         there = [t for t in tensors if _is_there(t)]
         if func == Tensor.device.__get__:
             return self.place if there else func(*args)
-        if func in (torch.device, torch._C._nn._parse_to):  # a name, and how modules read the arguments of `to`
+        if func is torch._C._nn._parse_to:  # how modules read the arguments of `to`
             return func(*args, **named)
         if func in TO_NUMPY and there:
             raise TypeError(f"can't convert {self.place} device type tensor to numpy.")

@@ -123,7 +123,9 @@ def covariance(at: Place) -> Any:
 
 @case
 def from_matrix(at: Place) -> Any:
-    return ng.Geometry.from_matrix(at.rows.T @ at.rows).trace, ng.corr(at.rows.T @ at.rows, at.rows.T @ at.rows)
+    S = at.rows.T @ at.rows
+    G = ng.Geometry.from_matrix(S)
+    return G.trace, ng.corr(S, S), G.project(S).matrix()
 
 
 @case
@@ -345,6 +347,7 @@ def fourier(at: Place) -> Any:
     for G in (groups.cyclic(4), groups.symmetric(3), groups.dihedral(order=8), groups.quaternion()):
         f = torch.randn(2, G.order, generator=torch.Generator().manual_seed(0)).to(at.device)
         transformed = G.fourier(f)
+        found.append(G.multiply(torch.arange(3).to(at.device), torch.tensor(1).to(at.device)))
         found += fetched([transformed.blocks, transformed.inverse(), G.convolve(f, f)])
     return found
 
@@ -376,6 +379,7 @@ def limits(at: Place) -> Any:
         equivariant.schatten_ratio(G, x, 3),
         equivariant.schatten_objective(G, found.beta.float().to(at.device), x, y, 2),
         equivariant.real_ratio(x, 3),
+        equivariant.stable_rank(G, x),
         fetched(equivariant.linearisation(relu, x).gradients),
     ]
 
@@ -399,7 +403,7 @@ def audited(at: Place) -> Any:
 
 @case
 def signals(at: Place) -> Any:
-    found = visible(net, at.X[0], members=4, layers=False, device=at.device)
+    found = visible(net, at.X[0], members=2, layers=False, device=at.device)
     return found.gain.value
 
 
@@ -413,7 +417,7 @@ def aligned(at: Place) -> Any:
 
 @case
 def swapped(at: Place) -> Any:
-    found = what_if(net, {"2": nn.ReLU()}, (1, 4, 4), members=4, device=at.device)
+    found = what_if(net, {"2": nn.ReLU()}, (1, 4, 4), members=2, device=at.device)
     return found.before.matrix(), found.after.matrix(), layer_profile(net, at.X[:2], members=2).gains
 
 
@@ -514,7 +518,6 @@ ASKED: dict[str, Callable[[torch.device], Any]] = {
         witness, torch.ones(3, 4), torch.arange(3), Settings(steps=1), seed=0, i=0, device=d
     ),
     "check": lambda d: ng.check(witness, (4,), members=64, workers=1, device=d),
-    "what_if": lambda d: what_if(witness, {"2": nn.Linear(3, 2)}, (4,), members=4, workers=1, device=d),
     "complexity_profile": lambda d: complexity.complexity_profile(
         partial(witness, 2), activations=["relu"], depths=[1], scales=[1.0], networks=2, grid=4, device=d
     ),
@@ -530,6 +533,18 @@ def test_networks_run_where_they_are_asked_to(name: str) -> None:
     with elsewhere("cuda") as device:
         ASKED[name](device)
     assert "cuda" in SEEN
+
+
+def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(Exception):
+        pass
+
+    def asked(*_: Any, **options: Any) -> None:
+        raise Asked(str(options["device"]))
+
+    monkeypatch.setattr("netgrain.audit.auditing.average_geometry", asked)
+    with pytest.raises(Asked, match="cuda"):
+        audit(net, *samples(), device="cuda")
 
 
 def test_a_wrong_number_is_noticed() -> None:

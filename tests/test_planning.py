@@ -128,6 +128,8 @@ def test_dry_runs_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "units" in invoke("plan", "run", "gc-double-descent", "--scale", "smoke").stdout
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(planning, "free_memory", lambda: 1000)
+    wrong = invoke("plan", "doctor")
+    assert (wrong.exit_code, wrong.stderr[:37]) == (2, "error: plan expects a command of geom")
     refused = invoke("plan", *command)
     assert refused.exit_code == 2
     assert "does not fit" in refused.stderr

@@ -105,10 +105,16 @@ def run_experiment(
 def conclude_again(out: str | Path) -> Finished:
     """Redraw the figure and judge the claims of a finished run from its folder alone."""
     folder = RunFolder.open(out)
-    name = folder.about["experiment"]
+    name, asked = folder.about.get("experiment"), folder.about.get("config")
+    if not isinstance(name, str) or not isinstance(asked, dict):
+        raise NetgrainError(f"{folder.path / 'run.json'} does not say what was run; expected one of netgrain run.")
     experiment = find(name)
+    try:
+        config = experiment.Config(**asked)
+    except (TypeError, ValueError) as e:
+        raise NetgrainError(f"{folder.path} was made with another configuration of {name} ({e}); run it again.") from e
     runner = Runner(folder)
-    return _conclude(name, folder, runner, experiment.run(experiment.Config(**folder.about["config"]), runner))
+    return _conclude(name, folder, runner, experiment.run(config, runner))
 
 
 def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Finished:

@@ -54,8 +54,9 @@ def dense_irreps(group: AnyStructure, name: str) -> list[Complex]:
 
 def check_bytes(name: str, what: str, needed: int) -> None:
     if needed > MOST_BYTES:
+        shown = min(needed, 2**70) / 2**30  # (200!)² is no floating-point number
         raise NetgrainError(
-            f"{name} is too large: {needed / 2**30:.1f} GiB for its {what}, of at most {MOST_BYTES / 2**30:.0f} GiB; "
+            f"{name} is too large: {shown:.1f} GiB for its {what}, of at most {MOST_BYTES / 2**30:.0f} GiB; "
             "direct() and semidirect() of abelian groups make groups whose transforms store neither table nor irreps."
         )
 

@@ -163,7 +163,7 @@ def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
     weight = next(model.parameters())
     with torch.no_grad():
         outputs = torch.cat([model(x.to(weight)).cpu() for x in X.split(1024)])
-    return float(margins(outputs, y.cpu()).median())
+    return float(margins(outputs, y).median())
 
 
 def corrupted(y: Tensor, share: float, classes: int, seed: int) -> Tensor:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from netgrain.engine import Engine, Outcome, Processes, Unit, engine_for, in_order
-from netgrain.ensemble import Make, member, stream
+from netgrain.ensemble import Make, best_device, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.progress import Bar
 from netgrain.regularizers import Regularizer
@@ -32,6 +33,7 @@ def sweep(
     points: int | None = 1000,
     engine: Engine | str | None = None,
     workers: int | None = None,
+    device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Curve:
     """Geometric complexity after training, along the strengths of a regulariser or the values of a setting.
@@ -40,7 +42,8 @@ def sweep(
     field: or the name of a setting that takes the values: `sweep(..., [0.01, 0.1], field="lr")`. Compare at the same
     loss, with `Settings(stop_at_loss=..., stop_every=10)`: runs that miss it are flagged and left out of `rho`. A seed
     has the same initial weights and batches at every value, and the curve compares within seeds. Complexity is measured
-    at `points` training inputs, in eval mode. engine and workers: where networks are trained, and how many at a time.
+    at `points` training inputs, in eval mode. engine, workers and device: where networks are trained, and how many at a
+    time.
 
     >>> import torch
     >>> from netgrain.regularizers import L2
@@ -66,16 +69,18 @@ def sweep(
             regularizer(v)  # a bad strength is said before anything is trained
     X, y = checked(member(make, 0, 0), X, y, settings.loss)
 
+    place = best_device() if device is None else torch.device(device)
+    via = engine_for(engine, workers, place) or Processes()
+
     def task(unit: Mapping[str, Any]) -> Outcome:
         seed, j = unit["seed"], unit["value"]
         penalty = None if regularizer is None else regularizer(values[j])
         for part in penalty.parts if penalty is not None else ():
             part.generator.manual_seed(stream(seed, "regularizer"))
-        trained = train_member(make, X, y, chosen[j], seed=seed, i=0, regularizer=penalty)
-        return Outcome(measured(trained, make, (X, y), test, chosen[j], points))
+        trained = train_member(make, X, y, chosen[j], seed=seed, i=0, regularizer=penalty, device=place)
+        return Outcome(measured(trained, make, (X, y), test, chosen[j], points, device=place))
 
     units = [Unit({"seed": seed, "value": j}) for seed in range(seeds) for j in range(len(values))]
-    via = engine_for(engine, workers) or Processes()
     numbers = []
     with Bar("trainings", len(units), progress) as bar:
         for found in in_order(via.run(task, units), units):
