@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
+from netgrain.environment import environment
 from netgrain.shell import plain_words
 
 EngineName = Annotated[
@@ -81,12 +81,5 @@ def on_device(text: str | None) -> Iterator[None]:
     from netgrain.ensemble import checked_device
 
     checked_device(text)
-    before = os.environ.get("NETGRAIN_DEVICE")
-    os.environ["NETGRAIN_DEVICE"] = text  # the environment reaches workers, too
-    try:
+    with environment({"NETGRAIN_DEVICE": text}):
         yield
-    finally:
-        if before is None:
-            del os.environ["NETGRAIN_DEVICE"]
-        else:
-            os.environ["NETGRAIN_DEVICE"] = before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,7 +53,6 @@ from netgrain.sampling import (
     _check_family,
     _check_given,
     _check_rows,
-    _one_by_one,
     _probe_count,
     _schedule,
     check_counts,
@@ -144,7 +143,7 @@ def average_evolution(
     count = _probe_count(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)
     where = Places(shape, resolved.probe, count, output)
-    stream_of = Stream(partial(_one_by_one, partial(_one_member, make, seed, where, data, rates, dev)), via, chunk)
+    stream_of = Stream(partial(_members, partial(_one_member, make, seed, where, data, rates, dev)), via, chunk)
     rows = PairRows(few[0].numel(), 1 / len(resolved.probe.points(shape, count, 0)))
     most = members if members is not None else DEFAULT_MEMBERS if tolerance is None else None
     total, zero, moved, changed = 0, 0, False, False
@@ -300,6 +299,10 @@ class Driver:
 
 
 # --- inside -------------------------------------------------------------------------------------------------------
+
+
+def _members(one: Callable[[int], Outcome], members: range) -> list[Outcome]:
+    return [one(i) for i in members]
 
 
 def _one_member(

@@ -283,7 +283,7 @@ def _measured(work: Work, unit: Unit) -> _Measured | None:
 
 
 def _watched(work: Work, config: Mapping[str, Any]) -> Outcome:
-    before = _resident(reset=True)
+    before = _resident()
     started = time.monotonic()
     found = work(config)
     seconds = time.monotonic() - started
@@ -292,11 +292,9 @@ def _watched(work: Work, config: Mapping[str, Any]) -> Outcome:
     return Outcome({"numbers": found.numbers, "seconds": seconds, "memory": memory}, found.arrays)
 
 
-def _resident(reset: bool = False) -> int | None:
-    """The most memory this process had at a time, since the last reset; None where the system does not say."""
+def _resident() -> int | None:
+    """The most memory this process had at a time since it was forked; None where the system does not say."""
     try:
-        if reset:
-            Path("/proc/self/clear_refs").write_text("5")
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
     except (OSError, StopIteration):

@@ -143,15 +143,10 @@ class RunFolder:
         return write_whole(self.path / name, _pretty(content))
 
 
-class Runner:
-    """Runs units through an engine into a folder; what is there already is read, not computed.
+class Behind:
+    """Part of an engine that leaves the work to another one."""
 
-    It is itself an engine, one that keeps what it finishes: give it to whatever takes an engine.
-    """
-
-    def __init__(self, folder: RunFolder, engine: Engine | None = None, *, progress: bool | None = None) -> None:
-        self.folder, self.engine, self.progress = folder, engine or Local(), progress
-        self.computed = 0
+    engine: Engine
 
     @property
     def name(self) -> str:
@@ -160,6 +155,17 @@ class Runner:
     @property
     def parallel(self) -> int:
         return self.engine.parallel
+
+
+class Runner(Behind):
+    """Runs units through an engine into a folder; what is there already is read, not computed.
+
+    It is itself an engine, one that keeps what it finishes: give it to whatever takes an engine.
+    """
+
+    def __init__(self, folder: RunFolder, engine: Engine | None = None, *, progress: bool | None = None) -> None:
+        self.folder, self.engine, self.progress = folder, engine or Local(), progress
+        self.computed = 0
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
         """Units in order where they are read, and as they are finished where they are computed."""
@@ -209,7 +215,7 @@ class Runner:
         return all(self.folder.unit_file(Unit(dict(c))).exists() for c in configs)
 
 
-class Keeping:
+class Keeping(Behind):
     """An engine that keeps what it finishes in a run folder, made when the first unit comes and removed when done.
 
     about: all that the units depend on and do not say themselves.
@@ -218,14 +224,6 @@ class Keeping:
     def __init__(self, path: Path, experiment: str, about: Mapping[str, Any], engine: Engine, *, resume: bool) -> None:
         self.path, self.experiment, self.about, self.engine, self.resume = path, experiment, about, engine, resume
         self._runner: Runner | None = None
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def parallel(self) -> int:
-        return self.engine.parallel
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
         if self._runner is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -94,15 +93,14 @@ def sampled_geometry(
 
     plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
     count = _probe_count(resolved.probe, probes)
-    asked = (make, seed, shape, resolved.probe, count, output, plan, dev)
+    asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev)
     notes = [resolved.note] if resolved.note else []
-    why_not = _why_one_by_one(*asked, vmapped=dev.type != "cpu" if vmapped is None else vmapped)
-    if why_not is None:
-        task = partial(_side_by_side, *asked)
-    else:
-        task = partial(_one_by_one, partial(_one_member, *asked))
-        notes += [f"members one by one: {why_not}"] if why_not else []
-    size_of_unit = chunk or (CHUNK if why_not is not None else CHUNK_VMAPPED)
+    task, several = asked.one_by_one, CHUNK
+    if dev.type != "cpu" if vmapped is None else vmapped:
+        if (why_not := asked.why_one_by_one()) is None:
+            task, several = asked.side_by_side, CHUNK_VMAPPED
+        else:
+            notes.append(f"members one by one: {why_not}")
     points = len(resolved.probe.points(shape, count, 0))
     scale = (1.0 if plan is None else plan.scale) / points
     as_form: Callable[[Form], Form] = (lambda f: f) if plan is None else plan.form
@@ -111,7 +109,7 @@ def sampled_geometry(
     reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
     goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
     zero = 0
-    stream_of = Stream(task, via, size_of_unit)
+    stream_of = Stream(task, via, several if chunk is None else chunk)
     with Bar(f"sampling {name}", members, progress) as bar:
         total = 0
         for target in _schedule(members):
@@ -229,75 +227,56 @@ def geometry_of(
     return Geometry(form, shape, about, 0.0, full_trace)
 
 
-# --- one member ---------------------------------------------------------------------------------------------------
+# --- members ------------------------------------------------------------------------------------------------------
 
 
-def _one_member(
-    make: Make,
-    seed: int,
-    shape: tuple[int, ...],
-    probe: Probe,
-    count: int,
-    output: Output,
-    plan: FirstLayer | None,
-    device: torch.device,
-    i: int,
-) -> Outcome:
-    """What one member contributes: gradient rows (rows, size) in float32, and whether all of them are zero."""
-    model = member(make, seed, i, device)
-    points = probe.points(shape, count, stream(seed, "probe", i)).to(device, model_dtype(model))
-    rows = gradients(model, points, output).flatten(1) if plan is None else plan.rows(model, points, output)
-    rows = rows.float().cpu()
-    _check_rows(rows, f"member {i}")
-    return Outcome({"zero": not bool(rows.any())}, {"rows": rows})
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What members are asked for: gradient rows (rows, size) in float32, and whether all of them are zero."""
 
+    make: Make
+    seed: int
+    shape: tuple[int, ...]
+    probe: Probe
+    count: int  # points of each member
+    output: Output
+    plan: FirstLayer | None
+    device: torch.device
 
-def _one_by_one(task: Callable[[int], Outcome], members: range) -> list[Outcome]:
-    return [task(i) for i in members]
+    def one(self, i: int) -> Outcome:
+        model = member(self.make, self.seed, i, self.device)
+        points = self._points(i).to(self.device, model_dtype(model))
+        if self.plan is None:
+            return self._outcome(i, gradients(model, points, self.output).flatten(1))
+        return self._outcome(i, self.plan.rows(model, points, self.output))
 
+    def one_by_one(self, members: range) -> list[Outcome]:
+        return [self.one(i) for i in members]
 
-def _side_by_side(
-    make: Make,
-    seed: int,
-    shape: tuple[int, ...],
-    probe: Probe,
-    count: int,
-    output: Output,
-    plan: FirstLayer | None,
-    device: torch.device,
-    members: range,
-) -> list[Outcome]:
-    """Several members in one pass."""
-    models = [member(make, seed, i, device) for i in members]
-    points = torch.stack([probe.points(shape, count, stream(seed, "probe", i)) for i in members])
-    points = points.to(device, model_dtype(models[0]))
-    found = rows_of_members(models, points, output) if plan is None else plan.rows_of_members(models, points, output)
-    outcomes = []
-    for i, rows in zip(members, found.float().cpu(), strict=True):
+    def side_by_side(self, members: range) -> list[Outcome]:
+        """Several members in one pass."""
+        models = [member(self.make, self.seed, i, self.device) for i in members]
+        points = torch.stack([self._points(i) for i in members]).to(self.device, model_dtype(models[0]))
+        if self.plan is None:
+            found = rows_of_members(models, points, self.output)
+        else:
+            found = self.plan.rows_of_members(models, points, self.output)
+        return [self._outcome(i, rows) for i, rows in zip(members, found, strict=True)]
+
+    def why_one_by_one(self) -> str | None:
+        """None if members may run side by side."""
+        models = [member(self.make, self.seed, i, self.device) for i in range(2)]
+        points = torch.stack([self._points(i)[:1] for i in range(2)]).to(self.device, model_dtype(models[0]))
+        return why_not_side_by_side(models, points, self.output, at=None if self.plan is None else self.plan.name)
+
+    def _points(self, i: int) -> Tensor:
+        return self.probe.points(self.shape, self.count, stream(self.seed, "probe", i))
+
+    @staticmethod
+    def _outcome(i: int, rows: Tensor) -> Outcome:
+        rows = rows.float().cpu()
         _check_rows(rows, f"member {i}")
-        outcomes.append(Outcome({"zero": not bool(rows.any())}, {"rows": rows}))
-    return outcomes
-
-
-def _why_one_by_one(
-    make: Make,
-    seed: int,
-    shape: tuple[int, ...],
-    probe: Probe,
-    count: int,
-    output: Output,
-    plan: FirstLayer | None,
-    device: torch.device,
-    *,
-    vmapped: bool,
-) -> str | None:
-    """None if members may run side by side; "" if nobody asked."""
-    if not vmapped:
-        return ""
-    models = [member(make, seed, i, device) for i in range(2)]
-    points = torch.stack([probe.points(shape, 1, stream(seed, "probe", i)) for i in range(2)])
-    points = points[:, :1].to(device, model_dtype(models[0]))
-    return why_not_side_by_side(models, points, output, at=None if plan is None else plan.name)
+        return Outcome({"zero": not bool(rows.any())}, {"rows": rows})
 
 
 def _check_rows(rows: Tensor, who: str) -> None:

@@ -136,7 +136,7 @@ def test_dry_runs_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_geometry_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain import sampling
+    from netgrain.sampling import Rows
 
     command = ["geometry", "lenet:activation=gelu", "--input", "1x16x16", "--members", "20", "--engine", "local"]
     whole = invoke(*command, "--out", str(tmp_path / "whole"))
@@ -144,15 +144,15 @@ def test_a_geometry_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "whole" / "members").exists()
 
     calls: list[int] = []
-    honest = sampling._one_member
+    honest = Rows.one
 
-    def stops(*arguments: Any) -> Outcome:
-        calls.append(arguments[-1])
+    def stops(rows: Rows, i: int) -> Outcome:
+        calls.append(i)
         if len(calls) == 11:
             raise KeyboardInterrupt
-        return honest(*arguments)
+        return honest(rows, i)
 
-    monkeypatch.setattr(sampling, "_one_member", stops)
+    monkeypatch.setattr(Rows, "one", stops)
     stopped = invoke(*command, "--out", str(tmp_path / "cut"))
     assert stopped.exit_code == 130
     assert "go on with --resume" in stopped.stderr

@@ -9,6 +9,7 @@ import pytest
 
 ORDER = [
     "errors",
+    "environment",
     "estimate",
     "threads",
     "provenance",

@@ -22,6 +22,7 @@ from torch import Tensor
 from netgrain.data.dataset import Dataset, Split, as_binary, generator_for, resized, standardised
 from netgrain.data.download import fetch
 from netgrain.data.formats import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
+from netgrain.environment import environment
 from netgrain.errors import NetgrainError
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -237,15 +238,8 @@ def looking_in(data_dir: str | Path | None) -> Iterator[None]:
         return
     if not Path(data_dir).is_dir():
         raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds data sets.")
-    before = os.environ.get("NETGRAIN_DATA")
-    os.environ["NETGRAIN_DATA"] = str(data_dir)
-    try:
+    with environment({"NETGRAIN_DATA": str(Path(data_dir).absolute())}):
         yield
-    finally:
-        if before is None:
-            del os.environ["NETGRAIN_DATA"]
-        else:
-            os.environ["NETGRAIN_DATA"] = before
 
 
 def _find(

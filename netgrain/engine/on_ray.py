@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from netgrain.engine.answers import Answer, answer, failure, outcome_of
 from netgrain.engine.backlog import Backlog
 from netgrain.engine.processes import most_workers
 from netgrain.engine.units import Outcome, Unit, Work
+from netgrain.environment import environment
 from netgrain.errors import NetgrainError
 from netgrain.provenance import versions
 from netgrain.threads import one_thread_for_good
@@ -65,14 +65,14 @@ class Ray:
         # max_calls=0: a GPU unit would otherwise get a new process each time; retries are the backlog's
         do = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=0, max_calls=0)(_do)
         shared = ray.put(work)
-        expected, environment = versions(), _environment()
+        expected, variables = versions(), _variables()
         out: dict[Any, int] = {}
         overdue: set[Any] = set()  # of out: sent again meanwhile, and the answer that comes first counts
         parallel = self.parallel
         try:
             while not backlog.finished:
                 while len(out) - len(overdue) < parallel and (i := backlog.take()) is not None:
-                    out[do.remote([shared], dict(units[i].config), expected, environment)] = i
+                    out[do.remote([shared], dict(units[i].config), expected, variables)] = i
                 ready, _ = ray.wait(list(out), num_returns=1, timeout=_at_most(backlog.patience(), 1.0))
                 for reference in ready:
                     i, late_one = out.pop(reference), reference in overdue
@@ -106,7 +106,7 @@ class Ray:
 _cached: tuple[str, Work] | None = None  # of a worker process: the last work it was sent, by its address
 
 
-def _do(shared: list[Any], config: Mapping[str, Any], expected: dict[str, str], environment: dict[str, str]) -> Answer:
+def _do(shared: list[Any], config: Mapping[str, Any], expected: dict[str, str], variables: dict[str, str]) -> Answer:
     """One unit, in a process of Ray. The work is fetched once per process: it may hold a whole data set."""
     global _cached
     if (found := versions()) != expected:
@@ -120,27 +120,13 @@ def _do(shared: list[Any], config: Mapping[str, Any], expected: dict[str, str], 
             _cached = (shared[0].hex(), ray.get(shared[0]))
         except NetgrainError as e:  # a family that is loaded again from its text
             return failure(f"on {socket.gethostname()}: {e}")
-    with _in_environment(environment):
+    with environment(variables):
         return answer(_cached[1], config)
 
 
-def _environment() -> dict[str, str]:
+def _variables() -> dict[str, str]:
     """What a user set for netgrain (where data are) is set for its units, too."""
     return {key: value for key, value in os.environ.items() if key.startswith("NETGRAIN_")}
-
-
-@contextmanager
-def _in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                del os.environ[key]
-            else:
-                os.environ[key] = value
 
 
 # --- the cluster --------------------------------------------------------------------------------------------------
