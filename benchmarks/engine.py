@@ -5,7 +5,7 @@ reference is a for loop over them in this process. Overhead: units that do nothi
 from the second one back (the first pays for the start); it is what a unit costs the one who waits, with one worker.
 Sides take turns, and the best round of each counts.
 
-    python benchmarks/engine.py [--units 16] [--steps 40] [--rounds 2] [--empty 200] [--out out/bench]
+    python benchmarks/engine.py [--units 24] [--steps 40] [--rounds 3] [--empty 200] [--out out/bench]
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def overhead(engine: Engine, count: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("units", 16), ("steps", 40), ("rounds", 2), ("empty", 200)):
+    for name, default in (("units", 24), ("steps", 40), ("rounds", 3), ("empty", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

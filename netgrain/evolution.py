@@ -143,7 +143,9 @@ def average_evolution(
     count = _probe_count(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)
     where = Places(shape, resolved.probe, count, output)
-    stream_of = Stream(partial(_members, partial(_one_member, make, seed, where, data, rates, dev)), via, chunk)
+    kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
+    task = partial(_members, partial(_one_member, make, seed, where, data, rates, dev))
+    stream_of = Stream(task, via, chunk, {"evolution": {**kept_as, "loss": kind.name, "samples": len(X)}})
     rows = PairRows(few[0].numel(), 1 / len(resolved.probe.points(shape, count, 0)))
     most = members if members is not None else DEFAULT_MEMBERS if tolerance is None else None
     total, zero, moved, changed = 0, 0, False, False

@@ -28,10 +28,11 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     except BaseException as e:
         Path(temporary).unlink(missing_ok=True)
         if isinstance(e, OSError):
-            what = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror
+            full = e.errno in (errno.ENOSPC, errno.EDQUOT)
+            what, remedy = ("the disk is full", "free some space or ") if full else (e.strerror, "")
             raise NetgrainError(
                 f"cannot write {path} ({len(content) / 2**20:.1f} MiB): {what}; "
-                "free some space or choose another folder. Nothing was left half-written."
+                f"{remedy}choose another folder. Nothing was left half-written."
             ) from e
         raise
     return path

@@ -109,7 +109,10 @@ def sampled_geometry(
     reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
     goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
     zero = 0
-    stream_of = Stream(task, via, several if chunk is None else chunk)
+    # what tells these members from those of another call, where units are kept in one folder
+    kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
+    how = {"points": count, "first layer": integration}
+    stream_of = Stream(task, via, several if chunk is None else chunk, {"geometry": {**kept_as, **how}})
     with Bar(f"sampling {name}", members, progress) as bar:
         total = 0
         for target in _schedule(members):

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/tour.md", "docs/closed_form.md", "docs/complexity.md", "docs/audit.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/tour.md",
+    "docs/closed_form.md",
+    "docs/complexity.md",
+    "docs/audit.md",
+    "docs/reliability.md",
+]
 
 
 def _blocks(name: str) -> list[str]:
@@ -32,6 +39,7 @@ def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "docs/notation.md",
         "docs/complexity.md",
         "docs/audit.md",
+        "docs/reliability.md",
         "docs/reproduction.md",
         "docs/tracking.md",
         "docs/equivariant.md",

@@ -212,6 +212,26 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
     assert set(reasons) == {"no answer within the deadline"}
 
 
+@needs_ray
+@quiet
+def test_a_late_unit_goes_to_a_host_that_can_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is late goes to the host of `_on_this_host`: where that does not exist, this unit alone is lost."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def hangs_once(unit: Mapping[str, Any]) -> Outcome:
+        mark = tmp_path / str(unit["n"])
+        if unit["n"] == 1 and not mark.exists():
+            mark.touch()
+            time.sleep(600)
+        return Outcome({"n": unit["n"]})
+
+    monkeypatch.setattr(on_ray, "_on_this_host", lambda ray: NodeAffinitySchedulingStrategy("ab" * 28, soft=False))
+    found = Ray(2, deadline=8.0).run(hangs_once, _units(3))
+    assert sorted(next(found)[1].numbers["n"] for _ in range(2)) == [0, 2]
+    with pytest.raises(ng.NetgrainError, match=r"lost 5 times \(Ray says TaskUnschedulableError\)"):
+        next(found)
+
+
 def test_a_worker_that_hangs_in_the_middle_of_its_answer(tmp_path: Path) -> None:
     """A large answer does not fit into a pipe: its reader must not wait for the second half for ever."""
 

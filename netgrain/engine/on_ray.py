@@ -64,6 +64,9 @@ class Ray:
         backlog = Backlog(len(units), ahead=ahead, deadline=self.deadline or LEAST_DEADLINE)
         # max_calls=0: a GPU unit would otherwise get a new process each time; retries are the backlog's
         do = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=0, max_calls=0)(_do)
+        # a host that fell silent may be given units for minutes: what is late goes to one that can be reached, our own
+        near = do.options(scheduling_strategy=_on_this_host(ray))
+        were_late: set[int] = set()
         shared = ray.put(work)
         expected, variables = versions(), _variables()
         out: dict[Any, int] = {}
@@ -72,7 +75,8 @@ class Ray:
         try:
             while not backlog.finished:
                 while len(out) - len(overdue) < parallel and (i := backlog.take()) is not None:
-                    out[do.remote([shared], dict(units[i].config), expected, variables)] = i
+                    task = near if i in were_late else do
+                    out[task.remote([shared], dict(units[i].config), expected, variables)] = i
                 ready, _ = ray.wait(list(out), num_returns=1, timeout=_at_most(backlog.patience(), 1.0))
                 for reference in ready:
                     i, late_one = out.pop(reference), reference in overdue
@@ -93,6 +97,7 @@ class Ray:
                         yield units[i], outcome
                 for i in backlog.late():
                     backlog.lost(i, "no answer within the deadline")
+                    were_late.add(i)
                     late = [r for r, j in out.items() if j == i]
                     overdue.update(late)
                     if self.deadline is not None:  # it is known to be hung, and would keep its processor
@@ -189,6 +194,13 @@ def _slots(ray: Any, gpus: float) -> int:
     if by_gpu < 1:
         raise NetgrainError(f"each unit asks for {gpus:g} GPUs, the cluster has {there.get('GPU', 0):g}; lower gpus=.")
     return max(1, int(min(there.get("CPU", 1), by_gpu)))
+
+
+def _on_this_host(ray: Any) -> Any:
+    """Here, unless this host takes no units at all."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 def _why_no_start(cause: BaseException) -> str:
