@@ -58,7 +58,7 @@ def test_every_built_in_model(name: str, norm: str | None, dtype: torch.dtype, t
 OUTPUTS: list[Output] = ["all", "mean", 1, -1, ("diff", 0, 2), lambda y: y.square().sum(1)]
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=str)
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda o: "custom" if callable(o) else str(o))
 def test_every_choice_of_outputs(output: Output) -> None:
     models, x = three(family("lenet"), torch.float64), points(dtype=torch.float64)
     assert error(rows_of_members(models, x, output), loop(models, x, output)) < 1e-10
