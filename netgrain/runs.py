@@ -244,7 +244,7 @@ class Keeping(Behind):
         """Leave the folder to a later run, if there is anything in it."""
         if self._runner is not None:
             self._runner.folder.__exit__(None, None, None)
-            if not (self.path / "units").is_dir():
+            if not any(self.path.glob("units/*")):
                 shutil.rmtree(self.path, ignore_errors=True)
                 with suppress(OSError):  # others have files there
                     self.path.parent.rmdir()

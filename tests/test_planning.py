@@ -100,8 +100,6 @@ def test_the_plan_of_an_experiment_is_what_it_then_does(tmp_path: Path) -> None:
 
 def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
     """Outcomes that stand in for the real ones lead to the next stage, or the plan says where it ends."""
-    plan = plan_experiment("fig9", "smoke", tmp_path / "run")
-    assert plan.units > 0
     planner = Planner()
 
     def chain(runner: Runner) -> None:
