@@ -75,10 +75,10 @@ def _units(n: int) -> list[Unit]:
     return [Unit({"n": i}) for i in range(n)]
 
 
-def _bits(via: Engine, count: int = 7) -> list[tuple[int, bytes, bytes]]:
-    units = _units(count)
+def _bits(via: Engine) -> list[tuple[int, bytes, bytes]]:
+    units = _units(7)
     found = [(u, o) for u, o in via.run(noise, units)]
-    assert sorted(u.config["n"] for u, _ in found) == list(range(count))  # each once
+    assert sorted(u.config["n"] for u, _ in found) == list(range(7))  # each once
     assert all(o.numbers["n"] == u.config["n"] and o.numbers["threads"] == 1 for u, o in found)
     return sorted((o.numbers["n"], o.arrays["a"].numpy().tobytes(), o.arrays["b"].numpy().tobytes()) for _, o in found)
 
@@ -96,8 +96,19 @@ def test_same_bits_on_every_engine(via: Engine) -> None:
 @needs_slurm
 @quiet
 def test_slurm_in_its_local_mode(tmp_path: Path) -> None:
+    def dies_once(unit: Mapping[str, Any]) -> Outcome:
+        mark = tmp_path / "died"
+        if unit["n"] == 1 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return noise(unit)
+
+    units = _units(3)
     via = Slurm(2, folder=str(tmp_path / "jobs"), cluster="local")
-    assert _bits(via, 3) == _bits(Local(), 3)
+    found = [o.arrays["a"] for o in in_order(via.run(dies_once, units), units)]
+    expected = [o.arrays["a"] for _, o in Local().run(noise, units)]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert (tmp_path / "died").exists()
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
