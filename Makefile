@@ -76,6 +76,8 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/engine.py --out out/bench
 
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \
+	  || echo "atheris could not be installed: inputs are not guided by coverage"
 	@$(BIN)/python -m torture --out out/torture
 
 clean:  ## remove the environment and everything made
