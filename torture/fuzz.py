@@ -23,8 +23,12 @@ def run(found: Findings) -> None:
     if not found.check(code == 0, f"the fuzzer itself failed: {errors[-300:]}"):
         return
     for tally in (json.loads(line) for line in out.splitlines() if line.startswith("{")):
-        for kind in ("inputs", "accepted", "refused", "failed"):
-            found.count(kind if not tally["guided"] else f"{kind}, guided by coverage", tally[kind])
+        if tally["guided"]:  # atheris counts no more than this
+            found.count("inputs guided by coverage", tally["inputs"])
+            found.count("failed", tally["failed"])
+        else:
+            for kind in ("inputs", "accepted", "refused", "failed"):
+                found.count(kind, tally[kind])
         found.lost += [" ".join(failure.split())[:600] for failure in tally["failures"]]
     found.check(found.facts.get("inputs", 0) >= 10_000, f"only {found.facts.get('inputs', 0)} inputs were tried")
 
