@@ -34,13 +34,15 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
     from netgrain.progress import Bar
 
     whole = Plan()
+    said: dict[str, list[str]] = {}
     with Bar("measuring", len(names)) as bar:
         for name in names:
             found = plan_experiment(name, scale, folders[name], samples=1 if len(names) >= MANY else SAMPLES)
             whole.stages += found.stages if len(names) == 1 else _together(name, found)
-            whole.notes += [n if len(names) == 1 else f"{name}: {n}" for n in found.notes]
+            for note in found.notes:
+                said.setdefault(note, []).append(name)
             bar.advance()
-    whole.notes = list(dict.fromkeys(whole.notes))
+    whole.notes = [note if len(names) == 1 else f"{', '.join(who)}: {note}" for note, who in said.items()]
     return whole
 
 
@@ -77,17 +79,16 @@ def _together(name: str, plan: Plan) -> list[Any]:
     stages = [s for s in plan.stages if s.units]
     if not stages:
         return []
-    known = [s for s in stages if s.seconds is not None]
-    units = sum(s.units for s in stages)
-    mean = sum((s.seconds or 0.0) * s.left for s in known) / max(1, sum(s.left for s in known))
+    left = max(1, sum(s.left for s in stages))
+    mean = sum((s.seconds or 0.0) * s.left for s in stages) / left
     return [
         Stage(
             name,
-            units,
+            sum(s.units for s in stages),
             sum(s.finished for s in stages),
-            mean if len(known) == len(stages) else None,
+            mean if all(s.seconds is not None for s in stages) else None,
             max(s.longest for s in stages),
             max((s.memory for s in stages if s.memory is not None), default=None),
-            max(s.disk for s in stages),
+            sum(s.disk * s.left for s in stages) // left,
         )
     ]

@@ -16,6 +16,7 @@ from netgrain import NetgrainError, planning
 from netgrain.cli import app
 from netgrain.engine import Local, Outcome, Unit
 from netgrain.experiments import run_experiment
+from netgrain.plan_command import of_experiments
 from netgrain.planning import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment
 from netgrain.runs import Keeping, RunFolder, Runner
 
@@ -111,6 +112,17 @@ def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
     planning._explore(lambda: chain(PlanningRunner(tmp_path, planner)), planner.plan)
     assert [(s.label, s.units) for s in planner.plan.stages] == [("first", 2), ("second", 2)]
     assert planner.plan.notes == ["what comes after second depends on its results (ZeroDivisionError)"]
+
+
+def test_several_experiments_in_one_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def planned(name: str, *_: Any, **__: Any) -> Plan:
+        return Plan([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
+
+    monkeypatch.setattr(planning, "plan_experiment", planned)
+    whole = of_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
+    assert [(s.label, s.units, s.seconds, s.memory) for s in whole.stages] == [("a", 10, 1.9, GB), ("b", 10, 1.9, GB)]
+    assert whole.disk == 2000
+    assert whole.notes == ["a, b: it depends"]
 
 
 def test_dry_runs_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
