@@ -44,13 +44,14 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 needs_slurm = pytest.mark.skipif(importlib.util.find_spec("submitit") is None, reason="the extra [slurm] is missing")
 # Ray leaves sockets and processes to the garbage collector of the interpreter that is ending
 quiet = pytest.mark.filterwarnings("ignore")
+one_cluster = pytest.mark.xdist_group("ray")  # started once, in one of the processes that run tests
 
 ENGINES = [
     pytest.param(Local(), id="local"),
     pytest.param(Processes(1), id="processes1"),
     pytest.param(Processes(2), id="processes2"),
-    pytest.param(Ray(1), id="ray1", marks=[needs_ray, quiet]),
-    pytest.param(Ray(2), id="ray2", marks=[needs_ray, quiet]),
+    pytest.param(Ray(1), id="ray1", marks=[needs_ray, quiet, one_cluster]),
+    pytest.param(Ray(2), id="ray2", marks=[needs_ray, quiet, one_cluster]),
 ]
 
 
@@ -194,7 +195,7 @@ def test_a_unit_that_always_kills_its_worker_is_given_up() -> None:
     [
         Processes(1, deadline=2.0),
         Processes(2, deadline=2.0),
-        pytest.param(Ray(2, deadline=3.0), marks=[needs_ray, quiet]),
+        pytest.param(Ray(2, deadline=3.0), marks=[needs_ray, quiet, one_cluster]),
     ],
 )
 def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +226,7 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
 
 @needs_ray
 @quiet
+@one_cluster
 def test_a_late_unit_goes_to_a_host_that_can_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is late goes to the host of `_on_this_host`: where that does not exist, this unit alone is lost."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -237,7 +239,7 @@ def test_a_late_unit_goes_to_a_host_that_can_be_reached(tmp_path: Path, monkeypa
         return Outcome({"n": unit["n"]})
 
     monkeypatch.setattr(on_ray, "_on_this_host", lambda ray: NodeAffinitySchedulingStrategy("ab" * 28, soft=False))
-    found = Ray(2, deadline=8.0).run(hangs_once, _units(3))
+    found = Ray(2, deadline=4.0).run(hangs_once, _units(3))
     assert sorted(next(found)[1].numbers["n"] for _ in range(2)) == [0, 2]
     with pytest.raises(ng.NetgrainError, match=r"lost 5 times \(Ray says TaskUnschedulableError\)"):
         next(found)
@@ -367,6 +369,7 @@ def test_slurm_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_ray
 @quiet
+@one_cluster
 def test_addresses_where_no_cluster_is(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
@@ -379,6 +382,7 @@ def test_addresses_where_no_cluster_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_ray
 @quiet
+@one_cluster
 def test_workers_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_ray, "versions", lambda: {"netgrain": "9.9", "torch": torch.__version__})
     with pytest.raises(ng.NetgrainError, match=r"other versions \(netgrain .* there, 9\.9 here\); install"):
@@ -387,6 +391,7 @@ def test_workers_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_ray
 @quiet
+@one_cluster
 def test_the_environment_of_a_user_reaches_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     def looks(unit: Mapping[str, Any]) -> Outcome:
         return Outcome({"data": os.environ.get("NETGRAIN_DATA")})

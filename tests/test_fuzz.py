@@ -13,8 +13,8 @@ from tests.fuzzing import TARGETS, Failure, Target, attempt, fuzz, guided, rules
 from tests.fuzzing.commands import run_command
 from tests.fuzzing.rules import Random, untouched
 
-INPUTS = {"command": 200}  # of one target
-USUAL = 60
+INPUTS = {"command": 160}  # of one target
+USUAL = 45
 
 settings.register_profile(
     "fuzz",
