@@ -41,7 +41,7 @@ demo: setup  ## the geometry of four networks, and figures 9 and 1 of the paper 
 	@$(BIN)/netgrain run fig1 --out out/demo/fig1 --resume
 
 test: .venv/.dev-installed  ## run the tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \

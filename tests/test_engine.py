@@ -169,16 +169,17 @@ def test_what_goes_wrong_in_a_worker_is_told_here(via: Engine) -> None:
 def test_a_killed_worker_loses_nothing(via: Engine, tmp_path: Path) -> None:
     def dies_once(unit: Mapping[str, Any]) -> Outcome:
         mark = tmp_path / str(unit["n"])
-        if unit["n"] % 2 and not mark.exists():
+        if unit["n"] in deadly and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return noise(unit)
 
+    deadly = [1] if isinstance(via, Ray) else [1, 3, 5]  # a new worker of Ray takes seconds
     units = _units(6)
     found = [o.arrays["a"] for o in in_order(via.run(dies_once, units), units)]
     expected = [o.arrays["a"] for _, o in Local().run(noise, units)]
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == len(deadly)
 
 
 def test_a_unit_that_always_kills_its_worker_is_given_up() -> None:
@@ -444,6 +445,7 @@ except ValueError as e:
 
 
 @needs_ray
+@pytest.mark.skipif("NETGRAIN_THOROUGH" not in os.environ, reason="starts a cluster of its own: NETGRAIN_THOROUGH=1")
 def test_gpu_units_reuse_their_worker_and_the_cluster_of_the_user() -> None:
     told = subprocess.run([sys.executable, "-W", "ignore", "-c", GPU_UNITS], capture_output=True, text=True, check=True)
     assert told.stdout == "1\neach unit asks for 2 GPUs, the cluster has 1; lower gpus=.\n"
