@@ -20,13 +20,13 @@ from typing import Any
 from safetensors.torch import save as to_bytes
 
 from netgrain.engine import Outcome, Processes, Unit, Work, most_workers
+from netgrain.engine.backlog import LATE
 from netgrain.errors import NetgrainError
 from netgrain.runs import RunFolder, Runner
 from netgrain.sampling import CHUNK, MOST_MEMBERS
 
 SAMPLES = 3  # units of a stage that are measured
 PATIENCE = 60.0  # seconds for one of them
-PROCESS = 400 * 2**20  # bytes of a worker that does nothing: Python with torch in it
 START = {"local": 0.0, "processes": 0.05, "ray": 8.0, "slurm": 60.0}  # seconds until the first unit begins
 
 
@@ -274,7 +274,7 @@ def _measured(work: Work, unit: Unit) -> _Measured | None:
     try:
         ((_, found),) = engine.run(partial(_watched, work), [unit])
     except NetgrainError as e:
-        if "no answer within the deadline" in str(e):
+        if LATE in str(e):
             return None
         raise
     numbers = found.numbers["numbers"]

@@ -33,7 +33,7 @@ from netgrain.engine import (
     on_ray,
     using,
 )
-from netgrain.engine.backlog import Backlog
+from netgrain.engine.backlog import LATE, Backlog
 from netgrain.engine.streams import Stream
 from netgrain.models import LeNet
 from netgrain.regularizers import L2
@@ -187,7 +187,7 @@ def test_a_unit_that_always_kills_its_worker_is_given_up() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return Outcome()
 
-    with pytest.raises(ng.NetgrainError, match=r"lost 5 times \(its process ended by SIGKILL\).*fewer workers"):
+    with pytest.raises(ng.NetgrainError, match=r"lost 5 times \(its process ended by SIGKILL\); try fewer workers"):
         list(Processes(2).run(dies, _units(2)))
 
 
@@ -204,7 +204,8 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
     lost = Backlog.lost
 
     def noted(backlog: Backlog, i: int, why: str) -> None:
-        reasons.append(why)
+        if i == 1:
+            reasons.append(why)
         lost(backlog, i, why)
 
     monkeypatch.setattr(Backlog, "lost", noted)
@@ -220,16 +221,19 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
     started = time.monotonic()
     units = _units(6)
     assert [o.numbers["n"] for o in in_order(via.run(hangs_once, units), units)] == list(range(6))
-    assert time.monotonic() - started < 100  # on a busy machine Ray takes long to start a worker
+    assert time.monotonic() - started < 300  # on a busy machine Ray takes long to start a worker
     # the one that hung comes to an end later, when the unit is on its way again: that is no second loss
-    assert set(reasons) == {"no answer within the deadline"}
+    assert set(reasons) == {LATE}
 
 
 @needs_ray
 @quiet
 @one_cluster
 def test_a_late_unit_goes_to_a_host_that_can_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is late goes to the host of `_on_this_host`: where that does not exist, this unit alone is lost."""
+    """Only what is late goes to the host of `_on_this_host`: where that does not exist, this unit alone is lost.
+
+    A clock would call a unit late that only waits for Ray to start its worker: the others must have come back.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def hangs_once(unit: Mapping[str, Any]) -> Outcome:
@@ -239,6 +243,11 @@ def test_a_late_unit_goes_to_a_host_that_can_be_reached(tmp_path: Path, monkeypa
             time.sleep(600)
         return Outcome({"n": unit["n"]})
 
+    class Judge(Backlog):
+        def late(self) -> list[int]:
+            return [1] if self._next == 3 and list(self._sent) == [1] and self._tries[1] == 1 else []
+
+    monkeypatch.setattr(on_ray, "Backlog", Judge)
     monkeypatch.setattr(on_ray, "_on_this_host", lambda ray: NodeAffinitySchedulingStrategy("ab" * 28, soft=False))
     found = Ray(2, deadline=4.0).run(hangs_once, _units(3))
     assert sorted(next(found)[1].numbers["n"] for _ in range(2)) == [0, 2]
@@ -260,7 +269,7 @@ def test_a_worker_that_hangs_in_the_middle_of_its_answer(tmp_path: Path) -> None
     found = Processes(2, deadline=2.0).run(stops_once, _units(2))
     _, first = next(found)
     time.sleep(1.2)  # meanwhile the other one has begun to answer, and was stopped
-    assert [first.numbers["n"], *(o.numbers["n"] for _, o in found)] == [0, 1]
+    assert sorted([first.numbers["n"], *(o.numbers["n"] for _, o in found)]) == [0, 1]
     assert (tmp_path / "stopped").exists()
 
 
@@ -296,6 +305,21 @@ def test_the_first_answer_counts() -> None:
     assert backlog.finished
 
 
+@needs_ray
+@quiet
+@one_cluster
+def test_a_long_unit_is_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a deadline a unit may be sent again many times, and still its first answer counts."""
+    monkeypatch.setattr(on_ray, "LEAST_DEADLINE", 0.02)  # doubled five times, that is 0.6 seconds
+
+    def long(unit: Mapping[str, Any]) -> Outcome:
+        time.sleep(2)
+        return Outcome({"n": unit["n"]})
+
+    assert [o.numbers["n"] for _, o in Ray(1).run(long, _units(1))] == [0]
+    assert "RAY_health_check_period_ms" not in os.environ  # what Ray is told stays with Ray
+
+
 def test_a_reader_in_order_holds_few_outcomes(tmp_path: Path) -> None:
     """The first unit is slow; the others must not pile up while it is awaited."""
 
@@ -322,6 +346,8 @@ def test_units_start_nothing_themselves() -> None:
         assert [o.numbers["name"] for _, o in Processes(2).run(work, _units(2))] == ["local"] * 2
     assert engine_for(None, None) is None
     assert engine_for(None, 1) == Local()
+    with pytest.raises(ng.NetgrainError, match="workers=2 belongs to the engine that was given"):
+        engine_for(Local(), 2)
     assert engine_for(None, None, torch.device("cuda")) == Local()
 
 

@@ -28,7 +28,7 @@ from netgrain.engine import Engine, Outcome, Unit, Work, engine, fingerprint
 from netgrain.files import write_whole
 from netgrain.models import LeNet
 from netgrain.regularizers import L2
-from netgrain.runs import RunFolder, Runner
+from netgrain.runs import Behind, RunFolder, Runner
 from netgrain.sweeps import sweep
 from netgrain.training import Settings
 
@@ -60,20 +60,12 @@ SUBJECTS: dict[str, Callable[[Engine, int, int], str]] = {"sweep": trained_sweep
 
 
 @dataclass
-class Noted:
+class Noted(Behind):
     """An engine whose workers note what they begin and end, and that notices an outcome that comes twice."""
 
     engine: Engine
     log: str
     twice: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def parallel(self) -> int:
-        return self.engine.parallel
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
         seen: set[str] = set()

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from netgrain.errors import NetgrainError
 
-ATTEMPTS = 5  # times that a unit is sent before it is given up
+ATTEMPTS = 5  # times that a unit is lost before it is given up
+LATE = "no answer within the deadline"  # one reason for that
 
 
 class Backlog:
@@ -31,7 +32,10 @@ class Backlog:
         self._again: list[int] = []
         self._open: set[int] = set()  # sent or to be sent again
         self._sent: dict[int, float] = {}  # index → when it was sent last
+        self._begun: dict[int, float] = {}  # index → when it was sent first
         self._tries: dict[int, int] = {}
+        self._losses: dict[int, int] = {}
+        self.slowest = 0.0  # seconds from the first sending to the answer, of those that came back
 
     @property
     def finished(self) -> bool:
@@ -50,6 +54,7 @@ class Backlog:
         else:
             return None
         self._sent[i] = self.clock()
+        self._begun.setdefault(i, self._sent[i])
         self._tries[i] = self._tries.get(i, 0) + 1
         return i
 
@@ -59,6 +64,7 @@ class Backlog:
             return False
         self._open.remove(i)
         self._sent.pop(i, None)
+        self.slowest = max(self.slowest, self.clock() - self._begun.pop(i))
         if i in self._again:
             self._again.remove(i)
         return True
@@ -67,11 +73,16 @@ class Backlog:
         """It will not come back: send it again, or give up with a sentence."""
         if i not in self._open or i in self._again:
             return
-        if self._tries[i] >= self.attempts:
+        self._losses[i] = self._losses.get(i, 0) + 1
+        if self._losses[i] >= self.attempts:
+            remedy = "a longer deadline" if why == LATE else "fewer workers (most likely memory is short)"
             raise NetgrainError(
-                f"a unit of work was lost {self._tries[i]} times ({why}); "
-                "most likely memory is short: try fewer workers, or a smaller piece of work."
+                f"a unit of work was lost {self._losses[i]} times ({why}); try {remedy}, or a smaller piece of work."
             )
+        self.again(i)
+
+    def again(self, i: int) -> None:
+        """Send it once more, while the first sending may still be answered."""
         self._sent.pop(i, None)
         self._again.append(i)
 

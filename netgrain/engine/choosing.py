@@ -67,6 +67,8 @@ def engine_for(asked: Engine | str | None, workers: int | None, device: torch.de
     if isinstance(asked, str):
         return engine(asked, workers)
     if asked is not None:
+        if workers is not None:
+            raise NetgrainError(f"workers={workers} belongs to the engine that was given; set it there.")
         return asked
     if inside_a_unit():
         return Local()

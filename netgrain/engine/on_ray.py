@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netgrain.engine.answers import Answer, answer, failure, outcome_of
-from netgrain.engine.backlog import Backlog
+from netgrain.engine.backlog import LATE, Backlog
 from netgrain.engine.processes import most_workers
 from netgrain.engine.units import Outcome, Unit, Work
 from netgrain.environment import environment
@@ -43,8 +43,9 @@ class Ray:
     """Units as tasks of a Ray cluster; the bits are those of Local on machines of one kind.
 
     address: HOST:PORT of a running cluster (this machine must be one of its nodes) or "auto"; none starts one here,
-    which ends with this process. deadline: seconds after which a unit is sent again while the first answer counts;
-    by default ten times the slowest unit so far, two minutes at least. gpus: of each unit.
+    which ends with this process. deadline: seconds after which a unit counts as hung and is begun anew. Without one, a
+    unit that takes ten times as long as the slowest so far, and two minutes at least, is sent once more, and the
+    answer that comes first counts; a unit that is only long is never given up. gpus: of each unit.
     """
 
     workers: int = 0  # 0: as many as the cluster has processors
@@ -91,18 +92,19 @@ class Ray:
                             backlog.lost(i, f"Ray says {type(cause or e).__name__}")
                         continue
                     if backlog.done(i):
-                        outcome = outcome_of(found)
                         if self.deadline is None:
-                            backlog.deadline = max(backlog.deadline or 0.0, SLOW * outcome.seconds)
-                        yield units[i], outcome
+                            backlog.deadline = max(LEAST_DEADLINE, SLOW * backlog.slowest)
+                        yield units[i], outcome_of(found)
                 for i in backlog.late():
-                    backlog.lost(i, "no answer within the deadline")
                     were_late.add(i)
                     late = [r for r, j in out.items() if j == i]
                     overdue.update(late)
-                    if self.deadline is not None:  # it is known to be hung, and would keep its processor
-                        for reference in late:
-                            ray.cancel(reference, force=True)
+                    if self.deadline is None:  # perhaps it is only long: whichever answers first will do
+                        backlog.again(i)
+                        continue
+                    backlog.lost(i, LATE)
+                    for reference in late:  # it is known to be hung, and would keep its processor
+                        ray.cancel(reference, force=True)
         finally:
             for reference in out:
                 ray.cancel(reference, force=True)
@@ -141,12 +143,16 @@ def _connected(address: str | None) -> Any:
     """The ray module, connected; a connection that is there is used."""
     if importlib.util.find_spec("ray") is None:
         raise NetgrainError("engine 'ray' needs an extra; type: pip install 'netgrain[distributed]'")
-    for key, value in {**HEALTH, **QUIET}.items():
-        os.environ.setdefault(key, value)
-    import ray
+    settings = {key: value for key, value in {**HEALTH, **QUIET}.items() if key not in os.environ}
+    with environment(settings):  # read when Ray is loaded and when it starts
+        import ray
 
-    if ray.is_initialized():
-        return ray
+        if not ray.is_initialized():
+            _start(ray, address)
+    return ray
+
+
+def _start(ray: Any, address: str | None) -> None:
     if address is not None and address != "auto":
         _reach(address)
     try:
@@ -171,7 +177,6 @@ def _connected(address: str | None) -> Any:
             f"no Ray cluster answers at {address or 'this machine'} ({_line(e)}); start one with `ray start --head`, "
             "or leave --address out to start one here."
         ) from e
-    return ray
 
 
 def _reach(address: str) -> None:

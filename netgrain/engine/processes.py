@@ -18,7 +18,7 @@ from multiprocessing.context import ForkProcess
 import torch
 
 from netgrain.engine.answers import Answer, answer, outcome_of
-from netgrain.engine.backlog import ATTEMPTS, Backlog
+from netgrain.engine.backlog import ATTEMPTS, LATE, Backlog
 from netgrain.engine.local import Local
 from netgrain.engine.units import Outcome, Unit, Work
 from netgrain.threads import one_thread_for_good
@@ -71,7 +71,7 @@ class Processes:
                     worker = next(w for w in crew if w.index == i)
                     worker.index = None
                     worker.kill()
-                    backlog.lost(i, "no answer within the deadline")
+                    backlog.lost(i, LATE)
         finally:
             for worker in crew:
                 worker.kill()
