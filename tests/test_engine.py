@@ -308,6 +308,15 @@ def test_the_first_answer_counts() -> None:
 @needs_ray
 @quiet
 @one_cluster
+def test_units_on_ray_wait_for_nobody() -> None:
+    """Ray gives its workers the lowest priority but four: beside other work they would hardly begin."""
+    ((_, found),) = Ray(1).run(lambda unit: Outcome({"nice": os.nice(0)}), _units(1))
+    assert found.numbers["nice"] == os.nice(0)
+
+
+@needs_ray
+@quiet
+@one_cluster
 def test_a_long_unit_is_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a deadline a unit may be sent again many times, and still its first answer counts."""
     monkeypatch.setattr(on_ray, "LEAST_DEADLINE", 0.02)  # doubled five times, that is 0.6 seconds

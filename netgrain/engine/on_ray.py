@@ -33,6 +33,8 @@ HEALTH = {
     "RAY_health_check_failure_threshold": "3",
 }
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# Ray's own 15 leaves a worker a thirtieth of a processor that something else wants: even its start can take minutes
+PRIORITY = {"RAY_worker_niceness": "0"}
 PATIENCE = 5.0  # seconds for a first connection
 LEAST_DEADLINE = 120.0  # seconds, where none is given
 SLOW = 10  # times as long as the slowest unit so far: then a unit counts as lost
@@ -143,7 +145,7 @@ def _connected(address: str | None) -> Any:
     """The ray module, connected; a connection that is there is used."""
     if importlib.util.find_spec("ray") is None:
         raise NetgrainError("engine 'ray' needs an extra; type: pip install 'netgrain[distributed]'")
-    settings = {key: value for key, value in {**HEALTH, **QUIET}.items() if key not in os.environ}
+    settings = {key: value for key, value in {**HEALTH, **QUIET, **PRIORITY}.items() if key not in os.environ}
     with environment(settings):  # read when Ray is loaded and when it starts
         import ray
 
