@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.errors import NetgrainError
+from netgrain.memory import shortage
 
 Make = Callable[[], nn.Module]
 Output = str | int | tuple[str, int, int] | Callable[[Tensor], Tensor]
@@ -128,6 +129,8 @@ def forward(call: Callable[[Tensor], Any], x: Tensor) -> Tensor:
     except NetgrainError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as e:
+        if short := shortage(e):
+            raise NetgrainError(short) from e
         text = str(e).strip() or type(e).__name__
         reason = text.splitlines()[0]
         raise NetgrainError(

@@ -50,7 +50,7 @@ def resolve(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...],
         raise NetgrainError(
             f"the origin has no limit for this model: '{name}' normalises a constant there; use the probe Gaussian(1)."
         )
-    double = _in_double(model)
+    double = _in_double(model, input_shape)
     weight = next(double.parameters())
     step = 1e-6 if weight.dtype == torch.float64 else 1e-3
     direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(weight)
@@ -82,11 +82,14 @@ def _one_mixture(output: Output) -> Output:
     return mixed
 
 
-def _in_double(model: nn.Module) -> nn.Module:
+def _in_double(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Module:
     """A float64 copy (on the CPU: MPS has none) where the model allows it, to tell a kink and curvature apart."""
     try:
-        return copy.deepcopy(model).cpu().double()
-    except Exception:  # a module may refuse to be copied or converted in any way it likes
+        double = copy.deepcopy(model).cpu().double()
+        with torch.no_grad():
+            double(torch.zeros(1, *input_shape, dtype=torch.float64))
+        return double
+    except Exception:  # a module may refuse to be copied or converted, or keep a constant in float32
         return model
 
 

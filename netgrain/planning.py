@@ -7,7 +7,6 @@ ones; where that leads nowhere, the plan says so.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 import warnings
@@ -22,6 +21,7 @@ from safetensors.torch import save as to_bytes
 from netgrain.engine import Outcome, Processes, Unit, Work, most_workers
 from netgrain.engine.backlog import LATE
 from netgrain.errors import NetgrainError
+from netgrain.memory import free_memory, in_words
 from netgrain.runs import RunFolder, Runner
 from netgrain.sampling import CHUNK, MOST_MEMBERS
 
@@ -82,7 +82,8 @@ class Plan:
         free = free_memory()
         most = int((free - self.driver) // self.unit_memory) if self.unit_memory else workers
         if not elsewhere and self.memory(workers) > free:
-            need = f"{_size(self.memory(workers))} of memory with {_count(workers, 'worker')}, {_size(free)} are free"
+            with_all = f"{in_words(self.memory(workers))} of memory with {_count(workers, 'worker')}"
+            need = f"{with_all}, {in_words(free)} are free"
             if most < 1:
                 raise NetgrainError(
                     f"this needs {need}, and one unit alone does not fit; choose a smaller input, fewer points "
@@ -92,7 +93,7 @@ class Plan:
         there = next(p for p in (out.absolute(), *out.absolute().parents) if p.exists())
         if self.disk > (space := shutil.disk_usage(there).free):
             raise NetgrainError(
-                f"this writes {_size(self.disk)} into {out}, {_size(space)} are free; use --out on another disk."
+                f"this writes {in_words(self.disk)} into {out}, {in_words(space)} are free; use --out on another disk."
             )
 
     def as_dict(self, workers: int, engine: str) -> dict[str, Any]:
@@ -128,15 +129,17 @@ class Plan:
         for s in self.stages:
             done = f" ({s.finished} finished)" if s.finished else ""
             each = f"longer than {PATIENCE:.0f} s each" if s.seconds is None else f"{_time(s.seconds)} each"
-            memory = "" if s.memory is None else f", {_size(s.memory)} of memory"
-            disk = f", {_size(s.disk)} on disk" if self.kept else ""
+            memory = "" if s.memory is None else f", {in_words(s.memory)} of memory"
+            disk = f", {in_words(s.disk)} on disk" if self.kept else ""
             rows.append((s.label, f"{_count(s.units, 'unit')}{done}, {each}{memory}{disk}"))
         if len(self.stages) > 1:
             rows.append(("in all", _count(self.units, "unit")))
         if self.kept:
-            rows.append(("disk", _size(self.disk)))
-        free = _size(free_memory())
-        rows.append(("memory", f"{_size(self.memory(workers))} with {_count(workers, 'worker')}; {free} are free here"))
+            rows.append(("disk", in_words(self.disk)))
+        free = in_words(free_memory())
+        rows.append(
+            ("memory", f"{in_words(self.memory(workers))} with {_count(workers, 'worker')}; {free} are free here")
+        )
         if all(s.seconds is not None for s in self.stages):
             named = sorted({1, most_workers(), workers})
             for n in sorted({*named, 8, 64}):
@@ -301,15 +304,6 @@ def _resident() -> int | None:
         return None
 
 
-def free_memory() -> int:
-    """Bytes that a new process may use."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _spread(count: int, samples: int) -> list[int]:
     """
     >>> _spread(10, 3), _spread(2, 3), _spread(5, 1)
@@ -317,15 +311,6 @@ def _spread(count: int, samples: int) -> list[int]:
     """
     some = min(samples, count)
     return sorted({round(i * (count - 1) / max(some - 1, 1)) for i in range(some)})
-
-
-def _size(count: float) -> str:
-    """
-    >>> _size(900), _size(3.2e6), _size(41e9)
-    ('0.9 kB', '3.2 MB', '41 GB')
-    """
-    unit, scale = next(((u, x) for u, x in (("GB", 1e9), ("MB", 1e6)) if count >= x), ("kB", 1e3))
-    return f"{count / scale:.2g} {unit}" if count < 100 * scale else f"{count / scale:.0f} {unit}"
 
 
 def _time(seconds: float) -> str:

@@ -63,10 +63,12 @@ def parse_input(text: str) -> tuple[int, ...]:
 
 def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
+    from netgrain.memory import shortage
     from netgrain.models.loading import BUILTIN_NAMES, load_model
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
-    if not square and spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES:
+    builtin = spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES
+    if builtin and not square:
         raise NetgrainError(
             f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
             "For other inputs give a model of your own, as path/file.py:name."
@@ -78,14 +80,29 @@ def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Mak
         defaults["image_size"] = sizes[1]
     family = load_model(spec, **defaults)
     try:
+        if builtin:
+            _check_weights(spec, family)
         family()
     except NetgrainError:
         raise
     except (Exception, SystemExit) as e:  # the user's own code may raise anything
+        if short := shortage(e):
+            raise NetgrainError(f"'{spec}' could not be built: {short}") from e
         raise NetgrainError(
             f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
         ) from e
     return family
+
+
+def _check_weights(spec: str, family: Make) -> None:
+    """Memory is promised generously, and then the system ends who uses it: better to count first."""
+    from netgrain.memory import free_memory, in_words, weights_in_bytes
+
+    if (needed := weights_in_bytes(family)) > (free := free_memory()):
+        raise NetgrainError(
+            f"the weights of '{spec}' take {in_words(needed)} for this input, {in_words(free)} of memory are free; "
+            "choose a smaller width, depth or input."
+        )
 
 
 def samples_of(
@@ -148,6 +165,13 @@ def plain_words(interrupted: str | Callable[[], str] = "nothing was written") ->
             if e.filename is None:
                 raise
             typer.echo(f"error: {_one_line(str(e.filename))}: {e.strerror}; choose another file or folder.", err=True)
+            raise typer.Exit(BAD_INPUT) from e
+        except (MemoryError, RuntimeError) as e:
+            from netgrain.memory import shortage
+
+            if (short := shortage(e)) is None:
+                raise
+            typer.echo(f"error: {short}", err=True)
             raise typer.Exit(BAD_INPUT) from e
         except KeyboardInterrupt as e:
             typer.echo(f"interrupted; {interrupted if isinstance(interrupted, str) else interrupted()}", err=True)

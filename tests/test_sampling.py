@@ -475,3 +475,27 @@ def test_a_truncated_geometry_says_so_and_refuses_the_rest() -> None:
     with pytest.raises(ng.NetgrainError, match="directions of this geometry are known"):
         G.directions(9)
     assert G.directions(4).shape == (4, 5000)
+
+
+class Turned(nn.Module):
+    """Its input goes through a matrix that is neither parameter nor buffer, and so stays in float32."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.turn = torch.linalg.qr(torch.randn(6, 6)).Q
+        self.network = nn.Sequential(nn.Linear(6, 20, bias=False), activation, nn.Linear(20, 3, bias=False))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.network(x @ self.turn)
+        return found
+
+
+@pytest.mark.parametrize(("activation", "probe"), [(nn.Tanh(), "origin"), (nn.ReLU(), "origin limit (gaussian:1)")])
+def test_a_network_that_keeps_a_constant_in_float32(activation: nn.Module, probe: str) -> None:
+    torch.manual_seed(0)
+    model = Turned(activation)
+    G = ng.geometry_of(model, ng.Origin(), input_shape=(6,), probes=4096, seed=1)
+    assert G.about.probe == probe
+    plain = ng.geometry_of(model.network, ng.Origin(), input_shape=(6,), probes=4096, seed=1)
+    turned = model.turn.double() @ plain.matrix() @ model.turn.double().T
+    assert (G.matrix() - turned).norm() < (1e-5 if probe == "origin" else 0.1) * turned.norm()

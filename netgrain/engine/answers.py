@@ -15,6 +15,7 @@ from torch import Tensor
 from netgrain.engine.current import here
 from netgrain.engine.units import Outcome, Work
 from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.memory import shortage
 
 Answer = tuple[bytes, bytes]  # JSON; tensors
 
@@ -36,6 +37,8 @@ def answer(work: Work, config: Mapping[str, Any]) -> Answer:
     except NetgrainError as e:
         return failure(str(e))
     except Exception as e:
+        if short := shortage(e):
+            return failure(short)
         return failure(f"{type(e).__name__}: {e}", traceback.format_exc())
 
 

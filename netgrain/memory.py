@@ -1,0 +1,75 @@
+"""How much memory is free, what a network takes of it, and how it is said that none is left."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from torch import nn
+
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+def free_memory() -> int:
+    """Bytes that a new process may use: what the machine has left, or less where a container or a job is limited."""
+    try:
+        lines = (PROC / "meminfo").read_text().splitlines()
+        free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+    except (OSError, StopIteration):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([free, *_left_by_limits()])
+
+
+def _left_by_limits() -> Iterator[int]:
+    """What each control group (version 2) that this process is in has left; files it only caches count as free."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for own in (line[len("0::/") :] for line in lines if line.startswith("0::/")):
+        group = CGROUPS / own
+        for folder in (group, *group.parents[: len(Path(own).parts)]):
+            try:
+                limit = int((folder / "memory.max").read_text())  # the word "max" where there is none
+                used = int((folder / "memory.current").read_text())
+                cached = re.search(r"^inactive_file (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
+            except (OSError, ValueError):
+                continue
+            yield max(0, limit - used + (int(cached[1]) if cached else 0))
+
+
+def weights_in_bytes(make: Callable[[], nn.Module]) -> int:
+    """What the weights of a network would take; none of them is made."""
+    with torch.device("meta"):
+        network = make()
+    return sum(t.numel() * t.element_size() for t in (*network.parameters(), *network.buffers()))
+
+
+def shortage(e: BaseException) -> str | None:
+    """What to say of an error that means that memory ran out; None of any other.
+
+    >>> shortage(RuntimeError("a shape is wrong")) is None
+    True
+    """
+    text = str(e)
+    known = "DefaultCPUAllocator" in text and ("allocate memory" in text or "not enough memory" in text)
+    if not (known or isinstance(e, MemoryError | torch.OutOfMemoryError)):
+        return None
+    asked = re.search(r"tried to allocate (\d+) bytes", text)
+    how = f"{in_words(int(asked[1]))} were asked for at once, " if asked else ""
+    return (
+        f"memory ran out ({how}{in_words(free_memory())} are free on the machine); "
+        "try a smaller input or network, fewer samples, or fewer workers."
+    )
+
+
+def in_words(count: float) -> str:
+    """
+    >>> in_words(900), in_words(3.2e6), in_words(41e9)
+    ('0.9 kB', '3.2 MB', '41 GB')
+    """
+    unit, scale = next(((u, x) for u, x in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if count >= x), ("kB", 1e3))
+    return f"{count / scale:.2g} {unit}" if count < 100 * scale else f"{count / scale:.0f} {unit}"

@@ -1,0 +1,133 @@
+"""Memory: what is free, what weights take, and a sentence instead of a traceback when none is left."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from netgrain import memory
+from netgrain.cli import app
+from netgrain.engine import Outcome, Processes, Unit
+from netgrain.errors import NetgrainError
+from netgrain.memory import free_memory, in_words, shortage, weights_in_bytes
+from netgrain.models import BUILTIN_NAMES, load_model
+
+GB = 10**9
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str = "") -> Path:
+    """40 GB free, and a control group of that name."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 99999999 kB\nMemFree: 5 kB\nMemAvailable: 40000000 kB\n")
+    (tmp_path / "proc/self/cgroup").write_text(f"4:memory:/elsewhere\n0::/{group}\n")
+    (tmp_path / "groups" / group).mkdir(parents=True)
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
+    return tmp_path / "groups"
+
+
+def _limit(folder: Path, most: object, used: int, cached: int) -> None:
+    (folder / "memory.max").write_text(f"{most}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 12\nfile 99\ninactive_file {cached}\nactive_file 7\n")
+
+
+def test_free_is_what_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _machine(tmp_path, monkeypatch)
+    assert free_memory() == 40_000_000 * 1024
+
+
+def test_less_is_free_where_a_job_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = _machine(tmp_path, monkeypatch, "slurm/job7/step0")
+    _limit(groups / "slurm/job7/step0", "max", 3 * GB, 0)
+    assert free_memory() == 40_000_000 * 1024
+    _limit(groups / "slurm/job7", 8 * GB, 3 * GB, GB)  # of a folder above, as SLURM does
+    assert free_memory() == 6 * GB
+    _limit(groups / "slurm/job7/step0", 2 * GB, 3 * GB, 0)
+    assert free_memory() == 0
+    _limit(tmp_path, 1, 1, 0)  # no group: above all of them
+    _limit(groups / "slurm/job7/step0", "max", 3 * GB, 0)
+    assert free_memory() == 6 * GB
+
+
+def test_free_memory_of_this_machine() -> None:
+    assert GB / 4 < free_memory() < 10**15
+
+
+@pytest.mark.parametrize("name", BUILTIN_NAMES)
+def test_weights_are_counted_without_making_them(name: str) -> None:
+    family = load_model(name, channels=3, image_size=32)
+    before = torch.get_rng_state()
+    counted = weights_in_bytes(family)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert counted == sum(t.nbytes for t in family().state_dict().values())
+
+
+def test_the_shortage_of_torch_is_recognised() -> None:
+    with pytest.raises(RuntimeError) as e:
+        torch.empty(10**17, dtype=torch.uint8)
+    assert str(shortage(e.value)).startswith("memory ran out (100000 TB were asked for at once, ")
+    assert str(shortage(MemoryError())).startswith("memory ran out (")
+    assert str(shortage(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))).startswith("memory ran")
+    assert shortage(RuntimeError("you tried to allocate 5 bytes")) is None
+    assert in_words(3e12) == "3 TB"
+
+
+def test_weights_that_do_not_fit_are_refused_before_they_are_made() -> None:
+    refused = invoke("geometry", "mlp:width=1000000", "--input", "3x32x32")
+    assert refused.exit_code == 2
+    assert "the weights of 'mlp:width=1000000' take 40001 TB for this input" in refused.stderr
+    assert "choose a smaller width, depth or input." in refused.stderr
+
+
+GREEDY = """
+import torch
+from torch import nn
+
+class Greedy(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 1)
+
+    def forward(self, x):
+        return super().forward(x) + torch.empty(10**17, dtype=torch.uint8)
+
+class Fat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("all", torch.empty(10**17, dtype=torch.uint8))
+
+built = []
+
+class Later(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 1)
+        built.append(self)
+        if len(built) > 2:
+            torch.empty(10**17, dtype=torch.uint8)
+"""
+
+
+@pytest.mark.parametrize("name", ["Greedy", "Fat", "Later"])
+def test_no_memory_left_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    monkeypatch.chdir(tmp_path)
+    failed = invoke("geometry", f"greedy.py:{name}", "--input", "4", "--members", "8", "--method", "sampled")
+    assert failed.exit_code == 2, failed.stderr
+    (line,) = failed.stderr.strip().splitlines()
+    assert "memory ran out (100000 TB were asked for at once" in line
+    assert line.startswith("error: 'greedy.py:Fat' could not be built: memory" if name == "Fat" else "error: memory")
+
+
+def test_a_worker_without_memory_says_so() -> None:
+    def greedy(unit: Mapping[str, Any]) -> Outcome:
+        return Outcome({}, {"all": torch.empty(10**17, dtype=torch.uint8)})
+
+    with pytest.raises(NetgrainError, match=r"^memory ran out \(100000 TB were asked for at once"):
+        list(Processes(1).run(greedy, [Unit({})]))
