@@ -10,6 +10,7 @@ import pytest
 ORDER = [
     "errors",
     "environment",
+    "memory",
     "estimate",
     "threads",
     "provenance",
