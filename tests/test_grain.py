@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from scipy import stats
 
 import netgrain as ng
 from netgrain.experiments import _grain
-from netgrain.experiments._grain import Grain, grains, images_found, make_of, model, pictures, spearman, until_decided
+from netgrain.experiments._grain import Grain, grains, images_found, make_of, model, pictures, until_decided
 from netgrain.runs import RunFolder, Runner
 
 SHAPE = (1, 16, 16)
@@ -84,14 +83,6 @@ def test_enlarged_digits() -> None:
     assert torch.equal(split.train.X[..., ::2, ::2], split.train.X[..., 1::2, 1::2])
     plain = pictures(name="digits", size=8, samples=50, tests=20)
     assert torch.equal(split.train.y, (plain.train.y >= 5).long())
-
-
-def test_spearman_is_that_of_scipy() -> None:
-    generator = torch.Generator().manual_seed(0)
-    for ties in (100, 3):
-        a, b = torch.randint(ties, (2, 20), generator=generator).tolist()
-        assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
-    assert spearman([1, 1, 1], [1, 2, 3]) != spearman([1, 1, 1], [1, 2, 3])  # NaN: nothing was predicted
 
 
 def test_seeds_go_to_what_is_undecided(runner: Runner) -> None:

@@ -7,7 +7,6 @@ geometry as eigenvalues, directions and blocks, computed once as a unit of its o
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -267,20 +266,3 @@ def until_decided(
         if not grow or (not runner.folder.writable and not runner.has(units(more))):
             return result
         count = more
-
-
-def spearman(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Rank correlation with ties averaged; NaN when either side is constant.
-
-    >>> round(spearman([3, 2, 2, 1], [9, 5, 5, 1]), 6)
-    1.0
-    """
-    a, b = _ranks(predicted), _ranks(measured)
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(a.norm() * b.norm())
-    return float(a @ b) / scale if scale > 0 else math.nan
-
-
-def _ranks(values: Sequence[float]) -> Tensor:
-    v = torch.tensor(values, dtype=torch.float64)
-    return (v[:, None] > v).double().sum(1) + (v[:, None] == v).double().sum(1) / 2

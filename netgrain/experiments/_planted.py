@@ -25,6 +25,7 @@ from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain
 from netgrain.relevance import relevance
 from netgrain.runs import Runner
+from netgrain.sweeps import spearman
 from netgrain.training import Settings, accuracy, train_member
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def drop(row: Sequence[float]) -> float:
 
 def order(curve: Curve, row: Sequence[float]) -> float:
     """Rank correlation between eigenvalue and test accuracy; what counts as null is tied."""
-    return _grain.spearman([0.0 if v < NULL * max(curve.values) else v for v in curve.values], row)
+    return spearman([0.0 if v < NULL * max(curve.values) else v for v in curve.values], row)
 
 
 def remaining(indices: Sequence[int], row: Sequence[float], at: Iterable[int]) -> float:
@@ -310,7 +311,7 @@ def ordered(name: str, curve: Curve, *, matrix: str, paper: str, low: float = PO
 def audited(name: str, curve: Curve) -> Judged:
     """What an audit of the training set, which knows G and the samples but no training, says about accuracy."""
     rows = [
-        _grain.spearman([-x for x in curve.difficulty[seed]], row)
+        spearman([-x for x in curve.difficulty[seed]], row)
         for seed, row in curve.accuracy.items()
         if not any(map(math.isnan, curve.difficulty.get(seed, [math.nan])))
     ]
