@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from torch import nn
 from netgrain import __version__
 from netgrain.average import average_geometry
 from netgrain.engine import Outcome, Processes, Unit, in_order, most_workers
+from netgrain.memory import all_memory, free_memory, in_words
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within
@@ -70,12 +72,8 @@ def _cores(name: str) -> Check:
 
 
 def _memory(name: str) -> Check:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines if ":" in line}  # kB → GiB
-        found = f"{sizes['MemAvailable']:.1f} GiB free of {sizes['MemTotal']:.1f} GiB"
-    except (OSError, KeyError, ValueError, IndexError):
-        found = "not readable on this system"
+    free = free_memory()
+    found = f"{in_words(free)} free of {in_words(all_memory())}" if free < sys.maxsize else "unknown on this system"
     return Check(name, found)
 
 

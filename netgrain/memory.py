@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,16 @@ def free_memory() -> int:
         lines = (PROC / "meminfo").read_text().splitlines()
         free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
     except (OSError, StopIteration):
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        free = all_memory()
     return min([free, *_left_by_limits()])
+
+
+def all_memory() -> int:
+    """Bytes of the machine; endless where the system does not say, so that nothing is refused there."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return sys.maxsize
 
 
 def _left_by_limits() -> Iterator[int]:
@@ -59,11 +68,8 @@ def shortage(e: BaseException) -> str | None:
     if not (known or isinstance(e, MemoryError | torch.OutOfMemoryError)):
         return None
     asked = re.search(r"tried to allocate (\d+) bytes", text)
-    how = f"{in_words(int(asked[1]))} were asked for at once, " if asked else ""
-    return (
-        f"memory ran out ({how}{in_words(free_memory())} are free on the machine); "
-        "try a smaller input or network, fewer samples, or fewer workers."
-    )
+    how = f" ({in_words(int(asked[1]))} were asked for at once)" if asked else ""
+    return f"memory ran out{how}; try a smaller input or network, fewer samples, or fewer workers."
 
 
 def in_words(count: float) -> str:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from netgrain.engine import (
     fingerprint,
     in_order,
     on_ray,
+    on_slurm,
     using,
 )
 from netgrain.engine.backlog import LATE, Backlog
@@ -111,6 +113,30 @@ def test_slurm_in_its_local_mode(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     assert (tmp_path / "died").exists()
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+class _TooShort:
+    """An executor whose jobs have time for so many units."""
+
+    units = 2
+
+    def submit(self, job: Any, work: Any, configs: dict[int, Any], *rest: Any) -> Any:
+        job(work, {i: configs[i] for i in list(configs)[: self.units]}, *rest)
+        return SimpleNamespace(state="TIMEOUT", done=lambda: True, cancel=lambda check: None)
+
+
+@needs_slurm
+def test_jobs_of_slurm_that_end_too_early_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty units to a job, of which it does two: the others were not lost, they were never begun."""
+    monkeypatch.setattr(Slurm, "_executor", lambda self, room: _TooShort())
+    monkeypatch.setitem(on_slurm.LOOK_EVERY, "local", 0.0)
+    monkeypatch.setattr(on_slurm, "one_thread_for_good", lambda: None)
+    via = Slurm(1, folder=str(tmp_path), cluster="local")
+    found = via.run(lambda unit: Outcome({"n": unit["n"]}), _units(80))
+    assert [o.numbers["n"] for _, o in found] == list(range(80))
+    monkeypatch.setattr(_TooShort, "units", 0)
+    with pytest.raises(ng.NetgrainError, match=r"5 times \(its job ended as TIMEOUT\); try more minutes or memory"):
+        list(via.run(noise, _units(3)))
 
 
 @pytest.mark.parametrize("via", ENGINES[2:])
@@ -203,10 +229,10 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
     reasons: list[str] = []
     lost = Backlog.lost
 
-    def noted(backlog: Backlog, i: int, why: str) -> None:
+    def noted(backlog: Backlog, i: int, why: str, *remedy: str) -> None:
         if i == 1:
             reasons.append(why)
-        lost(backlog, i, why)
+        lost(backlog, i, why, *remedy)
 
     monkeypatch.setattr(Backlog, "lost", noted)
 

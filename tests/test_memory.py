@@ -1,5 +1,7 @@
 """Memory: what is free, what weights take, and a sentence instead of a traceback when none is left."""
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,11 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from netgrain import memory
+from netgrain import doctor, memory
 from netgrain.cli import app
 from netgrain.engine import Outcome, Processes, Unit
 from netgrain.errors import NetgrainError
-from netgrain.memory import free_memory, in_words, shortage, weights_in_bytes
+from netgrain.memory import all_memory, free_memory, in_words, shortage, weights_in_bytes
 from netgrain.models import BUILTIN_NAMES, load_model
 
 GB = 10**9
@@ -58,7 +60,15 @@ def test_less_is_free_where_a_job_is_limited(tmp_path: Path, monkeypatch: pytest
 
 
 def test_free_memory_of_this_machine() -> None:
-    assert GB / 4 < free_memory() < 10**15
+    assert GB / 4 < free_memory() < all_memory() < 10**15
+
+
+def test_nothing_is_refused_where_the_system_does_not_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    assert free_memory() == all_memory()
+    monkeypatch.delattr(os, "sysconf")  # as on Windows
+    assert free_memory() == sys.maxsize
+    assert {c.name: c.found for c in doctor.examine()}["memory"] == "unknown on this system"
 
 
 @pytest.mark.parametrize("name", BUILTIN_NAMES)
@@ -73,8 +83,8 @@ def test_weights_are_counted_without_making_them(name: str) -> None:
 def test_the_shortage_of_torch_is_recognised() -> None:
     with pytest.raises(RuntimeError) as e:
         torch.empty(10**17, dtype=torch.uint8)
-    assert str(shortage(e.value)).startswith("memory ran out (100000 TB were asked for at once, ")
-    assert str(shortage(MemoryError())).startswith("memory ran out (")
+    assert str(shortage(e.value)).startswith("memory ran out (100000 TB were asked for at once); try a smaller")
+    assert str(shortage(MemoryError())).startswith("memory ran out; try a smaller")
     assert str(shortage(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))).startswith("memory ran")
     assert shortage(RuntimeError("you tried to allocate 5 bytes")) is None
     assert in_words(3e12) == "3 TB"

@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from torture.comparison import compare
@@ -63,7 +64,7 @@ def _disturb(found: Findings, rng: random.Random, name: str, folder: Path) -> bo
                 driver.kill()
                 driver.wait()
                 drivers += 1
-                gone = wait_until(lambda crew=crew: not any(map(state, crew)), 5)  # type: ignore[misc]
+                gone = wait_until(partial(_gone, *crew), 5)
                 found.check(gone, f"workers {crew} outlived their killed driver")
                 end(driver)
                 driver = start(command(name, folder, *WORK[name]))
@@ -77,6 +78,10 @@ def _disturb(found: Findings, rng: random.Random, name: str, folder: Path) -> bo
     found.count("of them at work", sum(pid in at_work for pid in struck))
     found.count("kills of the driver", drivers)
     return found.check(driver.returncode == 0, f"{folder.name} ended with {driver.returncode}: {errors[-300:]}")
+
+
+def _gone(*crew: int) -> bool:
+    return not any(map(state, crew))
 
 
 def spared(crew: list[int], folder: Path, struck: list[int]) -> list[int]:
@@ -97,7 +102,7 @@ def _hang(found: Findings, rng: random.Random, folder: Path) -> None:
             if (pid := rng.choice(crew)) not in stopped and strike(pid, signal.SIGSTOP):
                 stopped.append(pid)
                 # the other one works on; the next is stopped when this one was replaced
-                wait_until(lambda pid=pid: not state(pid), 10)  # type: ignore[misc]
+                wait_until(partial(_gone, pid), 10)
         _, errors = driver.communicate(timeout=120)
     finally:
         end(driver)

@@ -9,6 +9,7 @@ from netgrain.errors import NetgrainError
 
 ATTEMPTS = 5  # times that a unit is lost before it is given up
 LATE = "no answer within the deadline"  # one reason for that
+SHORT = "fewer workers (most likely memory is short)"  # what helps against most others
 
 
 class Backlog:
@@ -69,20 +70,19 @@ class Backlog:
             self._again.remove(i)
         return True
 
-    def lost(self, i: int, why: str) -> None:
-        """It will not come back: send it again, or give up with a sentence."""
+    def lost(self, i: int, why: str, remedy: str = SHORT) -> None:
+        """It will not come back: send it again, or give up with a sentence that says what to try."""
         if i not in self._open or i in self._again:
             return
         self._losses[i] = self._losses.get(i, 0) + 1
         if self._losses[i] >= self.attempts:
-            remedy = "a longer deadline" if why == LATE else "fewer workers (most likely memory is short)"
             raise NetgrainError(
                 f"a unit of work was lost {self._losses[i]} times ({why}); try {remedy}, or a smaller piece of work."
             )
         self.again(i)
 
     def again(self, i: int) -> None:
-        """Send it once more, while the first sending may still be answered."""
+        """Send it once more, which is no loss: it may still be answered, or was never begun."""
         self._sent.pop(i, None)
         self._again.append(i)
 

@@ -37,7 +37,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 PRIORITY = {"RAY_worker_niceness": "0"}
 PATIENCE = 5.0  # seconds for a first connection
 LEAST_DEADLINE = 120.0  # seconds, where none is given
-SLOW = 10  # times as long as the slowest unit so far: then a unit counts as lost
+SLOW = 10  # times as long as the slowest unit so far: then a unit is sent once more
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Ray:
                     if self.deadline is None:  # perhaps it is only long: whichever answers first will do
                         backlog.again(i)
                         continue
-                    backlog.lost(i, LATE)
+                    backlog.lost(i, LATE, "a longer deadline")
                     for reference in late:  # it is known to be hung, and would keep its processor
                         ray.cancel(reference, force=True)
         finally:

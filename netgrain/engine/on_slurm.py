@@ -65,7 +65,7 @@ class Slurm:
     ) -> Iterator[tuple[Unit, Outcome]]:
         executor = self._executor(room)
         share = max(1, -(-len(units) // (self.workers * JOBS_PER_WORKER)))
-        jobs: list[tuple[Any, set[int]]] = []
+        jobs: list[tuple[Any, list[int]]] = []  # with the units that it has still to answer, in its order
         try:
             while not backlog.finished:
                 while len(jobs) < self.workers:
@@ -73,18 +73,20 @@ class Slurm:
                     if not indices:
                         break
                     configs = {i: dict(units[i].config) for i in indices}
-                    jobs.append((executor.submit(_job, work, configs, str(room), versions()), set(indices)))
+                    jobs.append((executor.submit(_job, work, configs, str(room), versions()), indices))
                 for job, left in list(jobs):
                     ended = job.done()  # asked first: an answer may be written while we look
-                    for i in sorted(left):
+                    for i in list(left):
                         if (found := _arrived(room / f"{i}.safetensors")) is not None:
-                            left.discard(i)
+                            left.remove(i)
                             if backlog.done(i):
                                 yield units[i], outcome_of(found)
                     if ended or not left:
                         jobs.remove((job, left))
-                        for i in left:
-                            backlog.lost(i, f"its job ended as {job.state}")
+                        if left:  # it was busy with the first of them, and had not begun the others
+                            backlog.lost(left[0], f"its job ended as {job.state}", "more minutes or memory for a job")
+                        for i in left[1:]:
+                            backlog.again(i)
                 if not backlog.finished:
                     time.sleep(LOOK_EVERY[self.cluster])
         finally:

@@ -71,7 +71,7 @@ class Processes:
                     worker = next(w for w in crew if w.index == i)
                     worker.index = None
                     worker.kill()
-                    backlog.lost(i, LATE)
+                    backlog.lost(i, LATE, "a longer deadline")
         finally:
             for worker in crew:
                 worker.kill()
