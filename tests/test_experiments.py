@@ -61,6 +61,16 @@ def test_verdicts() -> None:
     assert not decided([claim("a", "b", Estimate(1.0, 1.0, 5), low=0)])
 
 
+def test_fig9_keeps_what_a_network_cannot_see_at_zero() -> None:
+    """Rounded to float32, the null space of LeNet would have eigenvalues of 1e-9 of the largest in the picture."""
+    unit = {"network": "lenet:norm=batch", "size": 16, "width": 1.0, "members": 4, "first_layer": "auto", "seed": 0}
+    values = torch.linalg.eigvalsh(fig9._one(unit).arrays["G"].double())
+    relative = values.abs() / values.max()
+    unseen = relative[relative < 1e-7]
+    assert 0 < len(unseen) < 256
+    assert float(unseen.max()) < 1e-12
+
+
 def test_fig9_numbers_on_matrices_known_by_hand() -> None:
     size = 16
     d = size * size

@@ -100,7 +100,7 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
         "effective_rank": G.effective_rank.value,
         "members": G.members,
     }
-    return Outcome(numbers, {"G": M.float()})
+    return Outcome(numbers, {"G": M})  # in float64: rounded, directions that it cannot see would get a size
 
 
 def _off_diagonal(M: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
