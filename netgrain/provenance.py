@@ -29,9 +29,11 @@ class Provenance:
     integration: str = ""  # "first layer integrated (…)" or why it was not
     zero_share: float = 0.0  # share of members whose input gradient is exactly zero
     notes: tuple[str, ...] = ()
+    leaves_out: tuple[str, ...] = ()  # of a closed form: what the limit of wide layers has and this does not
     versions: dict[str, str] = field(default_factory=versions)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Provenance:
         known = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
-        return cls(**{**known, "notes": tuple(known.get("notes", ()))})
+        lists = {k: tuple(known.get(k, ())) for k in ("notes", "leaves_out")}
+        return cls(**{**known, **lists})

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from netgrain.errors import NetgrainError
 from netgrain.forms import Factored, Form, Kronecker
+from netgrain.products import Products
 
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here
 LANCZOS_FROM = 1536  # a few directions of a larger matrix come from Lanczos iterations
+LANCZOS_FROM_COSTLY = 128  # where every product takes passes through a network
 SAME = 1e-6  # eigenvalues closer than this (relative) form one block
 BLOCK = 4  # vectors that Lanczos iterations advance together
 MOST_ROUNDS = 200  # restarts of the Lanczos iterations
@@ -59,7 +61,8 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
         return Spectrum(inner.values, inner.vectors, form.copies, inner.complete)
     if isinstance(form, Factored) and len(form.rows) < form.size and len(form.rows) <= FULL_LIMIT:
         return _from_rows(form)
-    few = k is not None and form.size > LANCZOS_FROM and k <= form.size // 8
+    costly = isinstance(form, Products)  # whose dense matrix takes `size` passes
+    few = k is not None and k <= form.size // 8 and form.size > (LANCZOS_FROM_COSTLY if costly else LANCZOS_FROM)
     if few or form.size > FULL_LIMIT:
         return _leading(form, 64 if k is None else k)
     values, vectors = torch.linalg.eigh(form.dense())

@@ -134,44 +134,6 @@ def every_sign(model: nn.Module, shape: tuple[int, ...]) -> Tensor:
     return G / 2**total
 
 
-def wide_relu_geometry(side: int, points: Tensor) -> Tensor:
-    """The exact wide limit of ∇f ∇fᵀ for conv 3×3, ReLU, conv 3×3, ReLU, 2×2 mean, linear (torch's default law).
-
-    E[f(x) f(y)] of infinitely wide layers is a kernel Θ(x, y); E[∇f(x) ∇f(x)ᵀ] is its mixed derivative at y = x. The
-    derivative also sees that slopes and weights of one layer are not independent.
-    """
-    size = side * side
-
-    def spread(Q: Tensor) -> Tensor:
-        padded = nn.functional.pad(Q.reshape(side, side, side, side), (1,) * 8)
-        shifts = itertools.product(range(3), repeat=2)
-        parts = [padded[a : a + side, b : b + side, a : a + side, b : b + side] for a, b in shifts]
-        return torch.stack(parts).sum(0).reshape(size, size) / 27
-
-    def relu(a: Tensor, K: Tensor, b: Tensor) -> Tensor:
-        s = (a[:, None] * b).sqrt()
-        cosine = (K / s).clamp(-1 + 1e-12, 1 - 1e-12)
-        angle = torch.acos(cosine)
-        return s / (2 * math.pi) * (torch.sin(angle) + (math.pi - angle) * cosine)
-
-    def theta(x: Tensor, y: Tensor) -> Tensor:
-        xx, xy, yy = (spread(torch.outer(*pair)) for pair in ((x, x), (x, y), (y, y)))
-        first = relu(xx.diagonal(), xy, yy.diagonal())
-        own = [relu(k.diagonal(), k, k.diagonal()) for k in (xx, yy)]
-        second = relu(spread(own[0]).diagonal(), spread(first), spread(own[1]).diagonal())
-        return (pool @ second @ pool.T).trace() / (3 * len(pool))
-
-    along = nn.functional.avg_pool1d(torch.eye(side, dtype=torch.float64)[None], 2)[0].T.contiguous()
-    pool = torch.kron(along, along)
-    G = torch.zeros(size, size, dtype=torch.float64)
-    for point in points.double().reshape(len(points), size):
-        x = point.clone().requires_grad_(True)
-        y = (point + 1e-5 * torch.randn(size, dtype=torch.float64)).requires_grad_(True)  # off the kernel's corner
-        (gx,) = torch.autograd.grad(theta(x, y), x, create_graph=True)
-        G += torch.stack([torch.autograd.grad(gx[j], y, retain_graph=True)[0] for j in range(size)]) / len(points)
-    return (G + G.T) / 2
-
-
 def complexity(model: nn.Module, X: Tensor) -> float:
     """GC = mean ‖J(x)‖², one point and one output at a time."""
     return sum(float(jacobian(model, x).square().sum()) for x in X) / len(X)
@@ -206,3 +168,108 @@ def distance_correlation(x: Tensor, y: Tensor) -> float:
 
     a, b = centred((x[:, None] - x).abs().double()), centred((y[:, None] != y).double())
     return float((a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt())
+
+
+# --- the kernel of infinitely wide networks ---------------------------------------------------------------------------
+
+
+def erf_kernel(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """E[erf(h) erf(h')] for Gaussians with variances a, b and covariance c."""
+    return 2 / math.pi * torch.asin(2 * c / ((1 + 2 * a) * (1 + 2 * b)).sqrt())
+
+
+def gelu_kernel(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """E[h Φ(h) h' Φ(h')]: Φ(h) = P(u < h) makes it a moment over a quadrant."""
+    size = (1 + a) * (1 + b)
+    rest = size - c.square()
+    quadrant = 0.25 + torch.atan2(c, rest.sqrt()) / (2 * math.pi)
+    return c * quadrant + (a * b * rest + c.square()) / (2 * math.pi * size * rest.sqrt())
+
+
+def relu_kernel(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """E[h⁺ h'⁺] (arc-cosine kernel); zero where a variance is zero."""
+    there = (a > 0) & (b > 0)
+    s = torch.where(there, a * b, 1.0).sqrt()
+    cosine = torch.where(there, c / s, 0.0).clamp(-1 + 1e-15, 1 - 1e-15)
+    angle = torch.acos(cosine)
+    return torch.where(there, s / (2 * math.pi) * (torch.sin(angle) + (math.pi - angle) * cosine), 0.0)
+
+
+Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def network_kernel(model: nn.Sequential, kernel: Kernel, x: Tensor, z: Tensor) -> Tensor:
+    """E[f(x) f(z)] per output of a wide Sequential of Conv2d, Linear, AvgPool2d, Flatten and activations.
+
+    Weights and biases count by the variance of torch's default law unless the layer has `variances` = (weight, bias).
+    """
+
+    def second(u: Tensor, v: Tensor) -> Tensor:  # (C, H, W) or (C,) → summed over channels
+        return torch.einsum("cp,cq->pq", u.reshape(len(u), -1), v.reshape(len(v), -1))
+
+    K = {"xx": second(x, x), "xz": second(x, z), "zz": second(z, z)}  # over positions, summed over channels
+    grid = tuple(x.shape[1:])
+    channels = 1.0  # the sums above are over all channels of the input already
+    for layer in model:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            fan = layer.weight[0].numel()
+            w, b = getattr(layer, "variances", (1 / (3 * fan), 1 / (3 * fan) if layer.bias is not None else 0.0))
+            if isinstance(layer, nn.Conv2d):
+                K = {k: channels * w * _slid(m, grid, layer) + b for k, m in K.items()}
+                grid = tuple(
+                    (n + 2 * p - k) // s + 1
+                    for n, p, k, s in zip(grid, layer.padding, layer.kernel_size, layer.stride, strict=True)  # type: ignore[arg-type]
+                )
+            else:
+                K = {k: (channels * w * m.diagonal().sum() + b).reshape(1, 1) for k, m in K.items()}
+                grid = (1, 1)
+            channels = float(layer.weight.shape[0])
+        elif isinstance(layer, nn.AvgPool2d):
+            maps = [nn.functional.avg_pool1d(torch.eye(n, dtype=x.dtype)[None], layer.kernel_size)[0].T for n in grid]
+            A = torch.kron(*maps)
+            K = {k: A @ m @ A.T for k, m in K.items()}
+            grid = tuple(len(m) for m in maps)
+        elif not isinstance(layer, nn.Flatten):
+            a, b = K["xx"].diagonal(), K["zz"].diagonal()
+            K = {
+                "xx": kernel(a[:, None], a[None], K["xx"]),
+                "xz": kernel(a[:, None], b[None], K["xz"]),
+                "zz": kernel(b[:, None], b[None], K["zz"]),
+            }
+    return channels * K["xz"].sum()
+
+
+def _slid(m: Tensor, grid: tuple[int, ...], layer: nn.Conv2d) -> Tensor:
+    """Σ_t m(s·q + t, s·q' + t) over kernel entries, zero outside."""
+    (ph, pw), (kh, kw), (sh, sw) = layer.padding, layer.kernel_size, layer.stride  # type: ignore[misc]
+    H, W = grid
+    padded = nn.functional.pad(m.reshape(H, W, H, W), (pw, pw, ph, ph, pw, pw, ph, ph))
+    h, w = (H + 2 * ph - kh) // sh + 1, (W + 2 * pw - kw) // sw + 1  # type: ignore[operator]
+    total = m.new_zeros(h, w, h, w)
+    for i, j in itertools.product(range(kh), range(kw)):
+        rows, columns = slice(i, i + sh * (h - 1) + 1, sh), slice(j, j + sw * (w - 1) + 1, sw)
+        total = total + padded[rows, columns, rows, columns]
+    return total.reshape(h * w, h * w)
+
+
+def wide_geometry(model: nn.Sequential, kernel: Kernel, x: Tensor, apart: float = 0.0) -> Tensor:
+    """The mixed derivative ∂ₓ∂_z of the kernel at z = x, (d, d), in float64 by automatic differentiation twice.
+
+    apart: for kernels with a corner at z = x the mean over z = x ± εr, extrapolated from ε = apart · (1, 2, 4) to 0.
+    """
+    x = x.double()
+    r = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def at(shift: Tensor) -> Tensor:
+        left, right = x.clone().requires_grad_(True), (x + shift).requires_grad_(True)
+        (slope,) = torch.autograd.grad(network_kernel(model, kernel, left, right), left, create_graph=True)
+        unit = torch.eye(x.numel(), dtype=x.dtype)
+        (rows,) = torch.autograd.grad(slope.flatten(), right, unit, is_grads_batched=True)
+        return rows.flatten(1).detach()
+
+    if not apart:
+        return at(torch.zeros_like(x))
+    means = [(at(apart * k * r) + at(-apart * k * r)) / 2 for k in (1, 2, 4)]
+    first = [2 * means[0] - means[1], 2 * means[1] - means[2]]  # the error of the mean is a series in ε …
+    G = (4 * first[0] - first[1]) / 3
+    return (G + G.T) / 2

@@ -317,29 +317,6 @@ def test_relu_with_gaussian_probes() -> None:
     assert result.corr.value > 0.995, str(result)
 
 
-def test_what_the_wide_limit_away_from_the_origin_leaves_out() -> None:
-    """Slopes and weights are averaged apart; the exact limit, a kernel's mixed derivative, is a little larger."""
-
-    def make(width: int = 256) -> nn.Module:
-        return S(
-            *(nn.Conv2d(1, width, 3, padding=1, bias=False), nn.ReLU()),
-            *(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()),
-            nn.Linear(width * 4, 1, bias=False),
-        )
-
-    points = torch.randn(60, 1, 4, 4, generator=torch.Generator().manual_seed(0))
-    probe = ng.Data(points)
-    torch.manual_seed(0)
-    exact = naive.wide_relu_geometry(4, points)
-    sampled = ng.average_geometry(make, (1, 4, 4), probe=probe, members=150, probes=60, method="sampled", workers=1)
-    recursion = closed(make, (1, 4, 4), probe=probe, probes=60)
-    assert abs(sampled.trace.value / exact.trace() - 1) < 4 * sampled.trace.stderr / sampled.trace.value
-    similar = ng.corr(sampled, exact)
-    assert abs(similar.value - 1) < 4 * similar.stderr
-    assert 0.88 < recursion.trace.value / float(exact.trace()) < 0.94
-    assert ng.corr(recursion, exact).value > 0.99
-
-
 def test_maximum_pooling_observes_members() -> None:
     make = partial(VGG11, channels=1, image_size=8, outputs=1, width=0.5)
     G = closed(make, (1, 8, 8), probes=48, probe=ng.Gaussian(1))
@@ -373,11 +350,11 @@ def test_batch_norm_with_data_statistics() -> None:
 
 
 def test_layer_norm_has_no_origin_but_a_wide_limit() -> None:
-    make = partial(LeNet, channels=3, image_size=16, outputs=1, activation="gelu", norm="layer", width=4.0)
+    make = partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu", norm="layer", width=4.0)
     bias_free = partial(ResNet18, channels=1, image_size=8, norm="layer", width=0.25)
     assert "gaussian:1" in closed(bias_free, (1, 8, 8), probes=2).about.probe
-    G = closed(make, (3, 16, 16), probe=ng.Gaussian(1), probes=16)
-    result = ng.check(make, (3, 16, 16), probe=ng.Gaussian(1), members=200, closed=G, workers=1, progress=False)
+    G = closed(make, (1, 16, 16), probe=ng.Gaussian(1), probes=8)
+    result = ng.check(make, (1, 16, 16), probe=ng.Gaussian(1), members=200, closed=G, workers=1, progress=False)
     assert result.corr.value > 0.98, str(result)
     assert result.deviation < 0.25, str(result)
 

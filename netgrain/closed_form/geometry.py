@@ -1,7 +1,10 @@
 """Any supported nn.Module → Geometry without sampling networks.
 
-At the origin one pass gives the answer. Elsewhere the pass is averaged over probe points, and where a channel's law has
-no formula (a maximum, an activation after a residual sum) over members whose forward pass is really computed.
+At the origin one pass gives the answer. Elsewhere G is averaged over probe points. There a unit's slope and its own
+gradient depend on each other (`dependence`). Passes with directions follow that: G is the product with all unit vectors
+where activations have few positions, or with those that a search for leading directions asks for. Where a channel's law
+has no formula (a maximum, an activation after a residual sum) slopes come from members whose forward pass is really
+computed. `about.leaves_out` lists what such a pass, or one over many positions, does not follow.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,20 +27,30 @@ from netgrain.closed_form.trace import Ref, Trace, Unsupported, record, refs_in,
 from netgrain.correlation import fidelity
 from netgrain.ensemble import Make, Output, describe_output, member, model_dtype, stream
 from netgrain.errors import NetgrainError
-from netgrain.forms import Dense, Form, Kronecker
+from netgrain.estimate import Estimate
+from netgrain.forms import Dense, Factored, Form, Kronecker
 from netgrain.geometry import Geometry
 from netgrain.origin import SMALL
 from netgrain.probes import Data, Gaussian, Origin, Probe
+from netgrain.products import Products
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.sampling import family_name
+from netgrain.spectrum import decompose
 from netgrain.statistics import DataStatistics
 from netgrain.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512
 PARTS = 32  # of which error bars are made
+PARTS_MEMORY = 2**29  # bytes of those that are whole matrices
 AT_ONCE = 2**22  # entries of one batch of moments over positions
+MOST_POSITIONS = 300  # of an activation, for a whole matrix with all terms: positions² · d numbers a layer and point
+MOST_INPUTS = 4096  # for that matrix itself
+FOLLOWED_AT_ONCE = 2**20  # entries of one batch of directions over pairs of positions: what a cache holds
+WIDE_FAN_IN = 100  # weights per unit of a first layer above which it does not matter that they are not normal
+LEADING_POINTS = 8  # probe points behind leading directions, unless asked otherwise
+TRACE_PROBES = 16  # random vectors that estimate the trace beside them
 
 
 @dataclass(frozen=True)
@@ -61,12 +74,14 @@ def closed_form_geometry(
     tolerance: float | None = None,
     progress: bool | None = None,
     narrowest: int = 0,
+    keep: int | None = None,
 ) -> Geometry:
     """G = E[JᵀJ] by propagating second moments through the traced module.
 
     probes: points to average over away from the origin; without it, as many as the tolerance asks for (expected Corr
     with the average over infinitely many points of 1 − tolerance, default 0.01). narrowest: refuse a wide limit of
-    layers with fewer channels. Raises Unsupported, which names the layer that has no closed form.
+    layers with fewer channels. keep: away from the origin, this many leading directions with all terms instead of a
+    matrix that leaves some out. Raises Unsupported, which names the layer that has no closed form.
     """
     shape = tuple(int(n) for n in input_shape)
     try:
@@ -93,6 +108,8 @@ def closed_form_geometry(
             note = f"the origin is not defined here ('{e}' normalises a constant), so the probe is Gaussian(1)"
             place = _Place(Gaussian(1.0), "gaussian:1", note)
     try:
+        if keep is not None:
+            return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
         return job.over_points(place, probes, tolerance, progress)
     except NormalisesNothing as e:
         raise Unsupported(f"'{e}' normalises a constant at a probe point") from e
@@ -114,9 +131,9 @@ class _Job:
     def data_statistics(self) -> bool:
         return isinstance(self.make, DataStatistics)
 
-    def _pass(self, points: Tensor | None, index: int | None = None) -> Propagation:
-        """index: which member to observe; None: Gaussian formulas only."""
-        common: dict[str, Any] = {"points": points, "data_statistics": self.data_statistics}
+    def _pass(self, points: Tensor | None, index: int | None = None, directions: Tensor | None = None) -> Propagation:
+        """index: which member to observe; None: Gaussian formulas only. directions: to multiply G with."""
+        common: dict[str, Any] = {"points": points, "data_statistics": self.data_statistics, "directions": directions}
         if index is None:
             return Propagation(self.trace, self.laws, self.output, **common)
         model = member(self.make, self.seed, index)
@@ -154,38 +171,106 @@ class _Job:
         goal = 1 - (DEFAULT_TOLERANCE if tolerance is None else tolerance)
         stops = [probes] if probes is not None else [8, 16, 32, 64, 128, 256, MOST_POINTS]
         available = self._available(place)
-        moments: list[Moment] = []
-        counts: list[int] = []
-        observing, run = False, self._pass(None)
-        done = 0
+        way = self._way(place)
+        found = _Parts(self.shape) if way.whole else _Moments()
+        run, done = way.run, 0
         with Bar("probe points", stops[-1] if probes is not None else None, progress) as bar:
             for stop in stops:
                 stop = min(stop, available)
                 while done < stop:
-                    count = 1 if observing else min(self._batch(), math.ceil(stop / 8), stop - done)
+                    alone = way.observing or way.whole
+                    count = 1 if alone else min(self._batch(), math.ceil(stop / 8), stop - done)
                     points = self._points(place, done, count)
-                    run = self._pass(points, done if observing else None)
-                    try:
-                        moment = run.run()
-                    except NeedsMembers:
-                        observing = True
-                        continue
-                    moments.append(_mean_over_points(moment))
-                    counts.append(count)
+                    if isinstance(found, _Parts):
+                        assert points is not None
+                        found.add(self.products(points, None, way.run.positions))
+                    else:
+                        run = self._pass(points, done if way.observing else None)
+                        found.add(_mean_over_points(run.run()), count)
                     done += count
                     bar.advance(count)
-                form = self._form(moments, counts)
+                form = found.form() if isinstance(found, _Parts) else self._form(found.moments, found.counts)
                 if done >= available or (probes is None and fidelity(form) >= goal):
                     break
         notes = [place.note] if place.note else []
-        whole = isinstance(place.probe, Data) and done >= len(place.probe.X) and not observing
-        if whole:
+        if isinstance(place.probe, Data) and done >= len(place.probe.X) and not way.observing:
             form = _without_parts(form)
-        if observing:
+        if way.observing:
             notes.append(f"slopes averaged over the channels of {done} members, one probe point each")
         elif place.probe is not None:
             notes.append(f"averaged over {done} probe points")
-        return self._geometry(form, place, run, done if observing else 0, tuple(notes))
+        return self._geometry(form, place, run, done if way.observing else 0, tuple(notes), way.leaves_out)
+
+    def _way(self, place: _Place) -> _Way:
+        """How points are passed, found at the first of them."""
+        point = self._points(place, 0, 1)
+        run = self._pass(point)
+        try:
+            run.run()
+        except NeedsMembers:
+            # at the origin itself gradients do not depend on what is left out
+            apart = "" if point is None else "slopes are observed on members, apart from their own gradients"
+            return _Way(run, observing=True, apart=apart)
+        if point is None or run.exact:
+            return _Way(run)
+        few = run.fan_in is not None and run.fan_in < WIDE_FAN_IN
+        narrow = f"the first layer sums over {run.fan_in} weights that are not normal" if few else ""
+        directions = torch.randn(2, *self.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        followed = self._pass(point, directions=directions)
+        followed.run()
+        unknown = "; ".join(followed.left_out)
+        if followed.weights is None or not bool(followed.weights.full().values.any()):
+            return _Way(run, unknown=unknown, narrow=narrow)
+        d = math.prod(self.shape)
+        if run.positions <= MOST_POSITIONS and d <= MOST_INPUTS:
+            return _Way(run, whole=True, unknown=unknown, narrow=narrow)
+        size = f"{run.positions} positions" if run.positions > MOST_POSITIONS else f"{d} inputs"
+        apart = f"slopes are taken apart from their own gradients ({size})"
+        return _Way(run, apart=apart, unknown=unknown, narrow=narrow)
+
+    def products(self, points: Tensor, vectors: Tensor | None, positions: int) -> Tensor:
+        """G v averaged over points for every row v (all unit vectors: None), (vectors, d)."""
+        d = math.prod(self.shape)
+        rows = torch.eye(d, dtype=torch.float64) if vectors is None else vectors
+        several = max(1, FOLLOWED_AT_ONCE // max(positions**2, d))
+        pieces = []
+        for some in rows.split(several):
+            along = some.reshape(-1, *self.shape)
+            passes = [self._pass(x[None], directions=along).products() for x in points]
+            pieces.append(torch.stack(passes).mean(0))
+        return torch.cat(pieces)
+
+    def leading(self, place: _Place, keep: int, probes: int, progress: bool | None) -> Geometry:
+        """The leading directions with all terms, by products with vectors; the trace by random ones beside them."""
+        way = self._way(place)
+        if place.probe is None or way.observing:
+            raise Unsupported(
+                "leading directions with all terms need a probe away from the origin and Gaussian channels"
+            )
+        points = self._points(place, 0, min(probes, self._available(place)))
+        assert points is not None
+        d = math.prod(self.shape)
+        positions = way.run.positions
+        with Bar("products with G", None, progress) as bar:
+
+            def product(V: Tensor) -> Tensor:
+                bar.advance(len(V))
+                return self.products(points, V, positions)
+
+            operator = Products(d, product)
+            found = decompose(operator, min(keep, d))
+            values, vectors = found.values[:keep].clamp(min=0), found.vectors[:keep]
+            signs = (
+                torch.randint(2, (TRACE_PROBES, d), generator=torch.Generator().manual_seed(self.seed)).double() * 2 - 1
+            )
+            # what the leading directions do not hold: their own part of the trace is known
+            rest = signs - (signs @ vectors.T) @ vectors
+            along = (rest * product(rest)).sum(1)
+        total = Estimate(float(values.sum() + along.mean()), float(along.std()) / math.sqrt(TRACE_PROBES))
+        rows = vectors * values.sqrt()[:, None]
+        notes = [*([place.note] if place.note else []), f"averaged over {len(points)} probe points"]
+        left = replace(way, apart="").leaves_out
+        return self._geometry(Factored(rows), place, way.run, 0, tuple(notes), left, total)
 
     def _available(self, place: _Place) -> int:
         return len(place.probe.X) if isinstance(place.probe, Data) else 2**31
@@ -228,7 +313,16 @@ class _Job:
         order = torch.arange(math.prod(self.shape)).reshape(self.shape).permute(*hidden, *written).flatten()
         return Kronecker(core, math.prod(self.shape[k] for k in hidden), order)
 
-    def _geometry(self, form: Form, place: _Place, run: Propagation, members: int, notes: tuple[str, ...]) -> Geometry:
+    def _geometry(
+        self,
+        form: Form,
+        place: _Place,
+        run: Propagation,
+        members: int,
+        notes: tuple[str, ...],
+        leaves_out: tuple[str, ...] = (),
+        full_trace: Estimate | None = None,
+    ) -> Geometry:
         if not run.exact and run.narrowest < self.narrowest:
             raise Unsupported(f"a layer sums over {run.narrowest} channels, too few for the wide limit")
         about = Provenance(
@@ -241,8 +335,57 @@ class _Job:
             exact=run.exact and form.parts == 0,
             integration="all layers",
             notes=notes,
+            leaves_out=leaves_out,
         )
-        return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0)
+        return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0, full_trace)
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How points are passed: with observed members, with all directions, or by moments alone."""
+
+    run: Propagation
+    observing: bool = False
+    whole: bool = False
+    apart: str = ""  # why slopes are not tied to their gradients
+    unknown: str = ""  # steps for which that is not worked out
+    narrow: str = ""  # why a first layer is not Gaussian
+
+    @property
+    def leaves_out(self) -> tuple[str, ...]:
+        return tuple(text for text in (self.apart, self.unknown, self.narrow) if text)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What passes without directions found, point after point."""
+
+    moments: list[Moment] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    def add(self, moment: Moment, count: int) -> None:
+        self.moments.append(moment)
+        self.counts.append(count)
+
+
+class _Parts:
+    """Whole matrices summed up in a few parts, as many as memory allows."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        d = math.prod(shape)
+        self.sums = torch.zeros(max(4, min(PARTS, PARTS_MEMORY // (8 * d * d))), d, d, dtype=torch.float64)
+        self.points = 0
+
+    def add(self, matrix: Tensor) -> None:
+        self.sums[self.points % len(self.sums)] += (matrix + matrix.T) / 2
+        self.points += 1
+
+    def form(self) -> Dense:
+        used = min(self.points, len(self.sums))
+        counts = torch.tensor([len(range(i, self.points, len(self.sums))) for i in range(used)])
+        if used == 1:
+            return Dense(self.sums[0] / self.points)
+        return Dense.from_pieces(self.sums[:used] / counts[:, None, None], counts)
 
 
 def _mean_over_points(moment: Moment) -> Moment:

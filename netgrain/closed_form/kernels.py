@@ -4,6 +4,8 @@ For a Gaussian vector h with constant mean μ and covariance K over positions, s
 
     κ₀(p, p') = E[φ(h_p) φ(h_p')],      κ₁(p, p') = E[φ'(h_p) φ'(h_p')],      κ₁ = ∂κ₀/∂K_pp'  (Price's theorem).
 
+Away from the origin both also have to be differentiated (`derivatives`): K depends on x.
+
 Three ways, best first:
 - closed form: linear, ReLU, LeakyReLU, |x| (arc-cosine kernels, Cho & Saul 2009), erf (Williams 1998), GELU, exp, sin;
 - one integral over an angle, for any other φ made of straight pieces, and for those with a mean (`PiecewiseLinear`);
@@ -25,9 +27,24 @@ TOLERANCE = 1e-13  # share of E φ² that the dropped terms may hold
 REACH = 10.0  # standard deviations the quadrature covers: 1e-23 of the mass is outside
 PANEL = 0.5  # width of its panels in standard deviations, away from z = 0
 BLOCK = 2**16  # entries a series is summed over at once: what a core's cache holds
+STEP = 1e-4  # of a central difference in log s
+NEAR = 1e-13  # 1 − ρ² below which two positions are alike
 TINY = 1e-280  # variances below are zero: 1/(s s') must stay finite
 
 Pair = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class PairDerivatives:
+    """How κ₀ and κ₁ change with the law of (h_p, h_p'), each (..., positions, positions); p is the row.
+
+    Scales and correlation are varied apart: κ₁ as a function of K_pp, K_p'p', K_pp' has derivatives that grow without
+    bound as two positions become alike (ReLU), but they cancel in what is made of them.
+    """
+
+    bend: Tensor  # ∂κ₁/∂K_pp' at fixed variances = E[φ''φ'']; 0 where ρ = ±1
+    slope: Tensor  # ∂κ₁/∂K_pp at fixed ρ and K_p'p'
+    value: Tensor  # ∂κ₀/∂K_pp at fixed ρ and K_p'p'
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +73,13 @@ class Activation:
     def __call__(self, z: Tensor) -> Tensor:
         return self.function(z)
 
+    @property
+    def continuous(self) -> bool:
+        """Whether φ itself has no jumps: only then is its kernel's derivative that of networks."""
+        ends = torch.tensor(self.kinks, dtype=torch.float64)
+        step = 1e-9 * (1 + ends.abs())
+        return bool(((self(ends + step) - self(ends - step)).abs() < 1e-6).all())
+
     def derivative(self, z: Tensor) -> Tensor:
         """φ'(z), whatever the grad mode; at a kink the value autograd picks."""
         with torch.inference_mode(False), torch.enable_grad():
@@ -72,6 +96,29 @@ class Activation:
         closest = _closest(rho)
         values, slopes = (_series(tower.coefficients(closest)[place], rho) for tower in self._towers(scales, mean))
         return values, slopes
+
+    def derivatives(self, K: Tensor, mean: float = 0.0) -> PairDerivatives:
+        """Derivatives of `moments` by scale and by correlation.
+
+        The coefficients know their own derivative: s·da_k/ds = k a_k + √((k+1)(k+2)) a_{k+2}. The diagonal, where the
+        series of a φ with kinks converges slowly, is half the derivative of E φ² and E φ'² in the variance.
+        """
+        s, rho = correlations(K)
+        scales, place = _distinct(s)
+        inverse = torch.where(s > 0, 0.5 / s.square(), 0.0)[..., None]  # ∂/∂K_pp = (s ∂/∂s) / 2K_pp
+        stretched, along = [], torch.arange(TERMS, dtype=torch.float64)
+        for i, tower in enumerate(self._towers(scales, mean)):
+            a = tower.a
+            grown = a * along
+            grown[:, :-2] += a[:, 2:] * ((along[:-2] + 1) * (along[:-2] + 2)).sqrt()
+            entries = _cross_series(grown[place], a[place], rho) * inverse
+            up, down = (self._towers(scales * (1 + step), mean)[i].power.sum(-1) for step in (STEP, -STEP))
+            alike = ((up - down) / (4 * STEP))[place] * inverse[..., 0]
+            same = (rho > 1 - 1e-12) & (place[..., :, None] == place[..., None, :])
+            stretched.append(torch.where(same, alike[..., :, None], entries))
+        slopes = self._towers(scales, mean)[1].a
+        bend = _cross_series((slopes * along)[:, 1:][place], slopes[:, 1:][place], rho)
+        return PairDerivatives(per_covariance(bend, s, rho), stretched[1], stretched[0])
 
     def is_closed(self, mean: float = 0.0) -> bool:
         """Whether `moments` is a formula without a truncated series."""
@@ -178,6 +225,20 @@ def _series(a: Tensor, rho: Tensor) -> Tensor:
     return mirrored(total)
 
 
+def _cross_series(a: Tensor, b: Tensor, rho: Tensor) -> Tensor:
+    """Σ_k a_k(p) b_k(p') ρᵏ, where rows and columns have series of their own."""
+    total = torch.zeros_like(rho)
+    for left, right in zip(a.movedim(-1, 0).flip(0), b.movedim(-1, 0).flip(0), strict=True):
+        total.mul_(rho).addcmul_(left[..., :, None], right[..., None, :])
+    return total
+
+
+def per_covariance(by_rho: Tensor, s: Tensor, rho: Tensor) -> Tensor:
+    """A derivative by ρ as one by the covariance; 0 where it does not count because ρ cannot change to first order."""
+    found = by_rho * outer(torch.where(s > 0, 1 / s, 0.0))
+    return torch.where(rho.square() > 1 - NEAR, 0.0, found)
+
+
 def upper_blocks(rho: Tensor) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of blocks that cover the diagonal and all above it."""
     positions = rho.shape[-1]
@@ -262,7 +323,29 @@ def _distinct(s: Tensor) -> Pair:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Erf(Activation):
+class Smooth(Activation):
+    """An activation whose kernels have a formula without corners: its derivatives are those of the formula."""
+
+    def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
+        """(κ₀, κ₁) from K_pp, K_p'p' and K_pp', entry by entry."""
+        raise NotImplementedError
+
+    def derivatives(self, K: Tensor, mean: float = 0.0) -> PairDerivatives:
+        if not self.is_closed(mean):
+            return super().derivatives(K, mean)
+        K, v = _variances(K)
+        with torch.inference_mode(False), torch.enable_grad():
+            a, c = v[..., :, None].expand_as(K).clone().requires_grad_(True), K.clone().requires_grad_(True)
+            value, slope = self.formula(a, v[..., None, :].expand_as(K), c, mean)
+            value_a, value_c = torch.autograd.grad(value.sum(), (a, c), retain_graph=True)
+            slope_a, slope_c = torch.autograd.grad(slope.sum(), (a, c))
+        # at fixed ρ the covariance grows with the scale, too: dc/da = c / 2a
+        follows = torch.where(v > TINY, 0.5 / v, 0.0)[..., :, None] * K
+        return PairDerivatives(slope_c, slope_a + follows * slope_c, value_a + follows * value_c)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Erf(Smooth):
     """erf(x). With mean zero and D = (1 + 2K_pp)(1 + 2K_p'p') − 4K_pp'² (Williams 1998, eq. 11):
 
     κ₀ = (2/π) asin(2K_pp' / √((1 + 2K_pp)(1 + 2K_p'p'))),      κ₁ = 4 / (π √D)
@@ -278,9 +361,13 @@ class Erf(Activation):
         slopes = (1 - r.square()).rsqrt_().mul_(root).mul_(4 / math.pi)
         return r.asin_().mul_(2 / math.pi), slopes
 
+    def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
+        size = (1 + 2 * a) * (1 + 2 * b)
+        return (2 * c / size.sqrt()).asin() * (2 / math.pi), 4 / math.pi / (size - 4 * c.square()).sqrt()
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gelu(Activation):
+class Gelu(Smooth):
     """x Φ(x). With mean zero, a = K_pp, b = K_p'p', c = K_pp', r = c / √((1 + a)(1 + b)), J = ¼ + asin(r)/2π:
 
         κ₀ = c J + (ab (1 − r²) + r²) / (2π √((1 + a)(1 + b)(1 − r²)))
@@ -306,9 +393,18 @@ class Gelu(Activation):
         slopes.addcmul_(bracket.mul_(r), inverse, value=1 / (2 * math.pi))
         return values, slopes
 
+    def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
+        size = (1 + a) * (1 + b)
+        r = c / size.sqrt()
+        left = 1 - r.square()
+        quadrant = 0.25 + r.asin() / (2 * math.pi)
+        value = c * quadrant + (a * b * left + r.square()) / (2 * math.pi * (size * left).sqrt())
+        bracket = 1 + (2 - a * b + r.square() / left) / size
+        return value, quadrant + r * bracket / (2 * math.pi * left.sqrt())
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Wave(Activation):
+class Wave(Smooth):
     """sin x or cos x, any φ with φ'' = −φ. With c = K_pp' and v = (K_pp + K_p'p')/2:
 
     κ₀ = e^{−v} (φ(μ)² cosh c + φ'(μ)² sinh c),      κ₁ = e^{−v} (φ'(μ)² cosh c + φ(μ)² sinh c)
@@ -329,12 +425,19 @@ class Wave(Activation):
         value, slope = self(at_mean).square(), self.derivative(at_mean).square()
         return value * even + slope * odd, slope * even + value * odd
 
+    def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
+        v = (a + b) / 2
+        even, odd = ((c - v).exp() + (-c - v).exp()) / 2, ((c - v).exp() - (-c - v).exp()) / 2
+        at_mean = torch.tensor(mean, dtype=torch.float64)
+        value, slope = self(at_mean).square(), self.derivative(at_mean).square()
+        return value * even + slope * odd, slope * even + value * odd
+
     def gaussian_mean(self, variance: Tensor, mean: float = 0.0) -> Tensor:
         return self(torch.tensor(mean, dtype=torch.float64)) * (-variance.double() / 2).exp()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Exponential(Activation):
+class Exponential(Smooth):
     """eˣ: κ₀ = κ₁ = exp(2μ + (K_pp + K_p'p')/2 + K_pp')."""
 
     def is_closed(self, mean: float = 0.0) -> bool:
@@ -344,6 +447,10 @@ class Exponential(Activation):
         K, variance = _variances(K)
         values = ((variance[..., :, None] + variance[..., None, :]) / 2 + K + 2 * mean).exp_()
         return values, values.clone()
+
+    def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
+        values = ((a + b) / 2 + c + 2 * mean).exp()
+        return values, values
 
     def gaussian_mean(self, variance: Tensor, mean: float = 0.0) -> Tensor:
         return (variance.double() / 2 + mean).exp()

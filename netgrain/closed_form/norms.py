@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from netgrain.closed_form.dependence import OwnSpread
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, NormalisesNothing, Process, summed
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
@@ -32,7 +33,7 @@ def _batch_norm(step: Step, values: list[Value], run: Pass) -> Value:
         made = [Gain(gains[a:b]) for a, b in x.spans()]
 
         def send(block: int, term: Term) -> None:
-            x.receive(block, Term(term.moment, (*term.factors, made[block]), term.averaged))
+            x.receive(block, replace(term, factors=(*term.factors, made[block])))
 
         return Value(x.axes, x.sizes, x.blocks, step, send)
     mean, variance = run.law(running_mean, step), run.law(running_var, step)
@@ -97,10 +98,14 @@ def _norm(step: Step, values: list[Value], run: Pass) -> Value:
         outer = scale[:, :, None] * scale[:, None, :]
         return replace(full, values=full.values * outer.reshape(-1, *x.sizes, *x.sizes))
 
+    tied = _tied(step, x, run, scale, spread + eps, inside)
+
     def process(b: Block) -> Process:
         if run.observing:
             return b.process
-        if flat and len(scale) == 1 and not bool((mean != 0).any()):
+        if tied is not None and isinstance(b.process, Gaussian):
+            out: Process = Gaussian(gained(b.process.covariance), 0.0, b.process.width, tied.along())
+        elif flat and len(scale) == 1 and not bool((mean != 0).any()):
             out = b.process.scaled(float(scale[0, 0]))
         elif isinstance(b.process, Gaussian) and b.process.centre == 0:
             out = Gaussian(gained(b.process.covariance), 0.0, b.process.width)
@@ -111,9 +116,35 @@ def _norm(step: Step, values: list[Value], run: Pass) -> Value:
     blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
-        x.receive(block, replace(term, moment=gained(term.moment)))
+        if tied is None:
+            x.receive(block, term.moved(gained))
+            return
+        term = run.average(term)  # slopes above see what this layer makes, not what it gets
+        weights = tied.sent_back(term.moment.full(), None if term.weights is None else term.weights.full())
+        x.receive(block, replace(term, moment=gained(term.moment), weights=weights))
 
     return Value(x.axes, x.sizes, blocks, step, send)
+
+
+def _tied(step: Step, x: Value, run: Pass, scale: Tensor, spread: Tensor, inside: list[int]) -> OwnSpread | None:
+    """How the scale depends on the input, where directions are followed."""
+    if not run.tracking:
+        return None
+    block = x.blocks[0].process
+    if len(x.blocks) > 1 or not isinstance(block, Gaussian) or block.centre != 0:
+        run.leaves_out(f"{step.where} normalises something that is not a centred Gaussian")
+        return None
+    if block.tangent is None:
+        return None
+    mean = _spread_over(torch.eye(math.prod(x.sizes), dtype=torch.float64), x.sizes, inside)
+    positions = len(mean)
+    return OwnSpread(
+        block.covariance.full(),
+        block.tangent.full(),
+        scale[0].expand(positions),
+        spread[0].expand(positions),
+        mean,
+    )
 
 
 def _channel_statistics(step: Step, x: Value, run: Pass, centred: bool) -> tuple[Tensor, Tensor]:

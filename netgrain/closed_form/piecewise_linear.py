@@ -10,7 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.kernels import Activation, Pair, correlations, deviation, mirrored, outer, upper_blocks
+from netgrain.closed_form.kernels import (
+    Activation,
+    Pair,
+    PairDerivatives,
+    correlations,
+    deviation,
+    mirrored,
+    outer,
+    per_covariance,
+    upper_blocks,
+)
 
 ANGLES = 32  # Gauss-Legendre nodes of the angle integral
 FAR = 40.0  # standard deviations at which a kink is as good as none: e^{−800} is 0
@@ -69,22 +79,23 @@ class PiecewiseLinear(Activation):
             slopes = torch.where(known, outer(slope), slopes)
         return values, slopes
 
-    def _first_moments(self, s: Tensor, mean: float) -> tuple[Tensor, Tensor, Tensor]:
-        """E φ and E φ', (..., positions), and α_i, (kinks, ..., positions)."""
+    def _first_moments(self, s: Tensor, mean: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """E φ and E φ' of s's shape, and α_i, (kinks, ...); every entry may have a mean of its own."""
         start = self.kinks[0] if self.kinks else 0.0
-        value = torch.full_like(s, self._at(start) + self.slopes[0] * (mean - start))
+        mean = torch.as_tensor(mean, dtype=torch.float64).expand_as(s)
+        value = self._at(start) + self.slopes[0] * (mean - start)
         slope = torch.full_like(s, self.slopes[0])
         alphas = []
         for kink, jump in zip(self.kinks, np.diff(self.slopes), strict=True):
             above = mean - kink
             # on the kink itself a zero variance keeps the left slope, as `derivative` does
-            alpha = torch.where(s > 0, above / s, FAR if above > 0 else -FAR).clamp_(-FAR, FAR)
+            alpha = torch.where(s > 0, above / s, torch.where(above > 0, FAR, -FAR)).clamp_(-FAR, FAR)
             inside = _below(alpha)
-            value += jump * (above * inside + s * (-alpha.square() / 2).exp() / math.sqrt(2 * math.pi))
+            value = value + jump * (above * inside + s * (-alpha.square() / 2).exp() / math.sqrt(2 * math.pi))
             slope += jump * inside
             alphas.append(alpha)
         return (
-            torch.where(s > 0, value, self._at(mean)),
+            torch.where(s > 0, value, self(mean)),
             slope,
             torch.stack(alphas) if alphas else s.new_zeros(0, *s.shape),
         )
@@ -105,6 +116,38 @@ class PiecewiseLinear(Activation):
             value += level**2 * mass + 2 * level * l * s * first + (l * s).square() * second
             slope += l**2 * mass
         return value, slope
+
+    def derivatives(self, K: Tensor, mean: float = 0.0) -> PairDerivatives:
+        """Sums over kinks: where h_p or both sit on one, and what the other does there.
+
+        ∂κ₁/∂ρ = Σ_ij c_i c_j q_ij(asin ρ) / √(1 − ρ²)
+        s ∂κ₁/∂s = −Σ_i c_i α_i n(α_i) E[φ'(h') | h = t_i]
+        s ∂κ₀/∂s = K_pp' κ₁ + s Σ_i c_i n(α_i) E[φ(h') | h = t_i]
+        """
+        s, rho = correlations(K)
+        left = (1 - rho.square()).clamp_(min=0)
+        root = left.sqrt()
+        by_rho, slope = torch.zeros_like(rho), torch.zeros_like(rho)
+        value = outer(s).mul_(rho).mul_(self.moments(K, mean)[1])
+        alphas = self._first_moments(s, mean)[2]
+        jumps = [(float(c), a) for c, a in zip(np.diff(self.slopes), alphas, strict=True)]
+        for c, a in jumps:
+            row = a[..., :, None]
+            density = torch.exp(-row.square() / 2) * (c / math.sqrt(2 * math.pi))
+            # given h_p = t_i, h_p' is normal around μ − ρ s' α_i
+            centre = mean - rho * s[..., None, :] * row
+            there = self._first_moments(s[..., None, :] * root, centre)[0]
+            # where it sits on a kink too, its slope is the mean of both sides: a little spread makes it so
+            steep = self._first_moments(s[..., None, :] * root.clamp(min=1e-7), centre)[1]
+            slope -= row * density * steep
+            value += s[..., :, None] * density * there
+            for d, b in jumps:
+                column = b[..., None, :]
+                gap = row.square() + column.square() - 2 * row * column * rho
+                by_rho += torch.exp(-gap / (2 * left.clamp(min=1e-300))) * (c * d / (2 * math.pi))
+        by_rho = torch.where(root > 0, by_rho / root.clamp(min=1e-150), 0.0)
+        inverse = torch.where(s > 0, 0.5 / s.square(), 0.0)[..., None]
+        return PairDerivatives(per_covariance(by_rho, s, rho), slope * inverse, value * inverse)
 
     def _angle_integral(self, s: Tensor, rho: Tensor, mean: float) -> Pair:
         """Both kernels for any kinks and mean; measured error up to 1e-6 of the diagonal, where ρ is almost 1."""

@@ -36,13 +36,15 @@ def elementwise(step: Step, x: Value, activation: Activation, run: Pass) -> Valu
             process = activated(activation, b.process)
         if b.narrow and not isinstance(b.process, Fixed):
             raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
+        if not activation.continuous:
+            run.leaves_out(f"{step.where} jumps, which gradients do not see")
         blocks.append(Block(b.channels, process, b.sources, fresh=False, narrow=b.narrow))
 
     def send(block: int, term: Term) -> None:
         of = x.blocks[block].process
         if term.averaged and not isinstance(of, Fixed):
             raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
-        x.receive(block, Term(term.moment, (*term.factors, _slope(activation, of)), term.averaged))
+        x.receive(block, replace(term, factors=(*term.factors, _slope(activation, of))))
 
     made: dict[int, Slope] = {}
 
@@ -78,7 +80,7 @@ def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
     def send(block: int, term: Term) -> None:
         if term.averaged:
             raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
-        x.receive(block, Term(term.moment, (*term.factors, choices[block]), False))
+        x.receive(block, replace(term, factors=(*term.factors, choices[block])))
 
     blocks = tuple(Block(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
     return Value(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
@@ -124,7 +126,7 @@ def _shifted(step: Step, x: Value, run: Pass) -> Value:
     if any(isinstance(b.process, Points) for b in x.blocks):
         points = x.blocks[0].process
         assert isinstance(points, Points)
-        block = replace(x.blocks[0], process=Points(points.values * gain + shift))
+        block = replace(x.blocks[0], process=points.mapped(lambda values: values * gain, shift))
         return Value(x.axes, x.sizes, (block,), step, x.receive)
     return affine_map(step, x, gain, shift, run)
 
@@ -167,9 +169,7 @@ def _residual(step: Step, a: Value, b: Value, sign: float, run: Pass) -> Value:
     def send(block: int, term: Term) -> None:
         for value, i in zip((a, b), owners[block], strict=True):
             share = blocks[block].channels / value.blocks[i].channels
-            value.receive(
-                i, term if share == 1 else replace(run.average(term), moment=run.average(term).moment.scaled(share))
-            )
+            value.receive(i, term if share == 1 else run.average(term).scaled(share))
 
     return Value(a.axes, a.sizes, tuple(blocks), step, send)
 

@@ -4,10 +4,14 @@ Channels of one layer are copies of one process: independent weights make them s
 E[v(p) v(p')]; how an activation's slope varies over it is asked by `slope_kernel`. Where Gaussian formulas end (a sum
 with something that went through an activation, a maximum, statistics of data) it raises `NeedsMembers`, and the pass
 is repeated with the channels of real members (`Observed`).
+
+Where G is multiplied with directions, a process also knows its `tangent`: the derivative of E[v(p) v(p')] in the input
+behind p', along each of them (see `dependence`). None means zero: nothing here depends on the input.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +20,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from netgrain.closed_form.dependence import Dependence
 from netgrain.closed_form.kernels import Activation
 from netgrain.closed_form.laws import TensorLaw
 from netgrain.closed_form.moments import Full, Moment, ones
@@ -33,6 +38,14 @@ class NormalisesNothing(Exception):
     """A normalisation layer (named) sees a constant, where it has no slope."""
 
 
+def moved_or_none(move: Callable[[Moment], Moment], moment: Moment | None) -> Moment | None:
+    return None if moment is None else move(moment)
+
+
+def sum_or_none(a: Moment | None, b: Moment | None) -> Moment | None:
+    return b if a is None else a if b is None else a.plus(b)
+
+
 class Process(ABC):
     """One channel over positions of the given sizes."""
 
@@ -41,6 +54,10 @@ class Process(ABC):
     @abstractmethod
     def second(self) -> Moment:
         """E[v(p) v(p')]."""
+
+    def second_tangent(self) -> Moment | None:
+        """Its derivative along directions of the input, one after the other in the place of points."""
+        return None
 
     def mean(self) -> Tensor:
         """E[v(p)], shape (points or 1, positions)."""
@@ -52,7 +69,7 @@ class Process(ABC):
 
     def moved(self, move: Callable[[Moment], Moment]) -> Process:
         """After a linear map of the positions."""
-        return Moved(move(self.second()))
+        return Moved(move(self.second()), moved_or_none(move, self.second_tangent()))
 
     def scaled(self, factor: float) -> Process:
         return self.moved(lambda m: m.scaled(factor))
@@ -95,6 +112,7 @@ class Points(Process):
     """The input itself: known numbers at every position."""
 
     values: Tensor  # (points, *sizes) float64
+    directions: Tensor | None = None  # (directions, *sizes): with one point only
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -114,8 +132,27 @@ class Points(Process):
         rows = rows.reshape(n, rows.shape[1], -1)
         return Full(sizes, (rows.mT @ rows).reshape(n, *sizes, *sizes))
 
+    def second_tangent(self) -> Moment | None:
+        return self.traced_tangent([])
+
+    def traced_tangent(self, axes: list[int]) -> Moment | None:
+        """second_tangent().traced(axes)."""
+        if self.directions is None:
+            return None
+        kept = [k for k in range(len(self.sizes)) if k not in axes]
+        sizes = tuple(self.sizes[k] for k in kept)
+        rows, moving = (
+            x.permute(0, *(1 + k for k in axes), *(1 + k for k in kept)).reshape(len(x), -1, math.prod(sizes))
+            for x in (self.values, self.directions)
+        )
+        return Full(sizes, (rows.mT @ moving).reshape(len(moving), *sizes, *sizes))
+
     def scaled(self, factor: float) -> Process:
-        return Points(self.values * factor)
+        return self.mapped(lambda x: x * factor)
+
+    def mapped(self, linear: Callable[[Tensor], Tensor], shift: float = 0.0) -> Points:
+        """After a linear map of (points, *sizes), and a shift."""
+        return Points(linear(self.values) + shift, None if self.directions is None else linear(self.directions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +162,9 @@ class Gaussian(Process):
     covariance: Moment
     centre: float = 0.0
     width: int = 2**31  # independent terms summed up by the layer that made it
+    tangent: Moment | None = None
     cache: dict[int, tuple[Moment, Moment]] = field(default_factory=dict)
+    dependences: dict[int, Dependence] = field(default_factory=dict)
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -135,6 +174,18 @@ class Gaussian(Process):
         if self.centre == 0:
             return self.covariance
         return self.covariance.plus(ones(self.sizes).scaled(self.centre**2))
+
+    def second_tangent(self) -> Moment | None:
+        return self.tangent
+
+    def dependence(self, activation: Activation) -> Dependence | None:
+        """What ties slopes to gradients here; None where nothing depends on the input."""
+        if self.tangent is None:
+            return None
+        if id(activation) not in self.dependences:
+            made = Dependence(activation, self.covariance.full(), self.centre, self.tangent.full())
+            self.dependences[id(activation)] = made
+        return self.dependences[id(activation)]
 
     def mean(self) -> Tensor:
         return torch.full((1, 1), self.centre, dtype=torch.float64)
@@ -167,11 +218,12 @@ class Gaussian(Process):
 
     def moved(self, move: Callable[[Moment], Moment]) -> Process:
         if self.centre != 0:
-            return Moved(move(self.second()))
-        return Gaussian(move(self.covariance), 0.0, self.width)
+            return super().moved(move)
+        return Gaussian(move(self.covariance), 0.0, self.width, moved_or_none(move, self.tangent))
 
     def scaled(self, factor: float) -> Process:
-        return Gaussian(self.covariance.scaled(factor**2), self.centre * factor, self.width)
+        tangent = moved_or_none(lambda m: m.scaled(factor**2), self.tangent)
+        return Gaussian(self.covariance.scaled(factor**2), self.centre * factor, self.width, tangent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +270,7 @@ class Moved(Process):
     """Something of which only the second moment is known."""
 
     moment: Moment
+    tangent: Moment | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -225,6 +278,9 @@ class Moved(Process):
 
     def second(self) -> Moment:
         return self.moment
+
+    def second_tangent(self) -> Moment | None:
+        return self.tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +300,10 @@ class Activated(Process):
 
     def second(self) -> Moment:
         return self._second
+
+    def second_tangent(self) -> Moment | None:
+        found = self.of.dependence(self.activation) if isinstance(self.of, Gaussian) else None
+        return None if found is None else found.along()
 
     def mean(self) -> Tensor:
         if isinstance(self.of, BiasOnly):
@@ -284,10 +344,11 @@ def summed(a: Process, b: Process) -> Process:
         if isinstance(a, Fixed):
             return Fixed(a.value + b.value, a.sizes)
         if isinstance(a, Gaussian):
-            return Gaussian(a.covariance, a.centre + b.value, a.width)
+            return Gaussian(a.covariance, a.centre + b.value, a.width, a.tangent)
+    tangent = sum_or_none(a.second_tangent(), b.second_tangent())
     if isinstance(a, Gaussian) and isinstance(b, Gaussian):
-        return Gaussian(a.covariance.plus(b.covariance), a.centre + b.centre, min(a.width, b.width))
+        return Gaussian(a.covariance.plus(b.covariance), a.centre + b.centre, min(a.width, b.width), tangent)
     total = a.second().plus(b.second())
     if any(isinstance(p, Gaussian) and p.centre == 0 for p in (a, b)):
-        return Moved(total)
+        return Moved(total, tangent)
     raise NeedsMembers("a sum of two things that both have a mean")

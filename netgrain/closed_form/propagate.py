@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from netgrain.closed_form import norms, pointwise, positions, weighted
 from netgrain.closed_form.laws import CannotRead, Laws, TensorLaw
 from netgrain.closed_form.moments import Full, Moment, identity, ones
-from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, Observed, Points
+from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, Observed, Points, sum_or_none
 from netgrain.closed_form.rules import RULES, Pass, recorded_activation
 from netgrain.closed_form.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.closed_form.values import Block, Choice, Factor, Gain, Slope, Term, Value
@@ -33,26 +35,32 @@ class Propagation:
         output: Output,
         *,
         points: Tensor | None = None,  # (points, *input_shape); None: the origin
+        directions: Tensor | None = None,  # (directions, *input_shape) to multiply G with, at one point
         seen: Trace | None = None,
         buffers: dict[str, Tensor] | None = None,  # of that member
         data_statistics: bool = False,
     ) -> None:
         self.trace, self.laws, self.output = trace, laws, output
-        self.points, self.seen = points, seen
+        self.points, self.seen, self.directions = points, seen, directions
+        self.tracking = directions is not None
         self.buffers = buffers or {}
         self.observing = seen is not None
         self.data_statistics = data_statistics
         self.at_origin = points is None
         self.exact = True
+        self.weights: Moment | None = None
         self.narrowest = 2**31  # of the layers whose pre-activations were taken to be Gaussian
         self.errors: dict[str, float] = {}  # relative standard errors of variances that were drawn, not read
         self.used: dict[str, str] = {}
+        self.left_out: list[str] = []  # dependences between slopes and gradients that are not followed
+        self.positions = 1  # most positions of an activation whose slopes are random
+        self.fan_in: int | None = None  # of the first layer, where its weights are not normal
 
     def run(self) -> Moment:
         """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs."""
         needed = _needed(self.trace)
         sizes = self.trace.input_shape
-        start = Fixed(0.0, sizes) if self.points is None else Points(self.points.double())
+        start = Fixed(0.0, sizes) if self.points is None else Points(self.points.double(), self.directions)
         x = Value(tuple((k,) for k in range(len(sizes))), sizes, (Block(1, start, frozenset([-1])),), holds=True)
         values: dict[Ref, Value] = {Ref(-1): x}
         order: list[Value] = []
@@ -76,12 +84,25 @@ class Propagation:
                 for term in terms:
                     value.send(block, term)
             value.terms = []
-        found = [self.average(term).moment for term in x.terms[0]]
+        found = [self.average(term) for term in x.terms[0]]
         if not found:
             raise Unsupported("the output does not depend on the input")
-        total = found[0]
-        for m in found[1:]:
-            total = total.plus(m)
+        total = found[0].moment
+        for term in found[1:]:
+            total = total.plus(term.moment)
+        self.weights = None
+        for term in found:
+            self.weights = sum_or_none(self.weights, term.weights)
+        return total
+
+    def products(self) -> Tensor:
+        """G v at the point for every direction v, (directions, inputs): all terms of the wide limit."""
+        assert self.points is not None
+        assert self.directions is not None
+        moment = self.run()
+        total = _times_vectors(moment, self.directions)
+        if self.weights is not None:  # ∂ₓ of the input's own moment x_p z_p' is z_p'
+            total += _times_vectors(self.weights, self.points.double())
         return total
 
     def _observe(self, value: Value, tensor: Tensor) -> None:
@@ -147,20 +168,30 @@ class Propagation:
     def inexact(self, why: str) -> None:
         self.exact = False
 
+    def leaves_out(self, what: str) -> None:
+        self.left_out.append(what)
+
+    def first_layer(self, law: TensorLaw, fan_in: int) -> None:
+        if law.kind != "normal":
+            self.fan_in = fan_in if self.fan_in is None else min(fan_in, self.fan_in)
+
     def average(self, term: Term) -> Term:
         """Average over the random factors of a term; independent weights above make this legitimate."""
-        moment, random = term.moment, []
+        random = []
         for f in term.factors:
             if isinstance(f, Slope) and isinstance(f.of, Fixed):
-                moment = moment.times(f.of.slope_kernel(f.activation))
+                kernel = f.of.slope_kernel(f.activation)
+                term = term.moved(lambda m, kernel=kernel: m.times(kernel))  # type: ignore[misc]
             elif isinstance(f, Slope) and f.activation.name == "identity":
                 continue
             else:
                 random.append(f)
+        moment = term.moment
         if not random:
-            return Term(moment, (), term.averaged)
+            return replace(term, factors=())
         if self.observing:
             self.exact = False
+            self.leaves_out("slopes are observed on members")
             seen = [f.of.values.shape[1] for f in random if isinstance(f, Slope) and isinstance(f.of, Observed)]
             self.narrowest = min(self.narrowest, *seen) if seen else self.narrowest
             return Term(_observed_average(moment, random), (), True)
@@ -168,10 +199,16 @@ class Propagation:
             raise NeedsMembers("two activations without weights between them")
         slope = random[0]
         assert isinstance(slope, Slope)
+        weights = term.weights
         if isinstance(slope.of, Gaussian):
             self.exact = False
             self.narrowest = min(self.narrowest, slope.of.width)
-        return Term(moment.times(slope.of.slope_kernel(slope.activation)), (), True)
+            self.positions = max(self.positions, math.prod(slope.of.sizes))
+            if (tied := slope.of.dependence(slope.activation)) is not None:
+                weights = tied.sent_back(moment.full(), None if weights is None else weights.full())
+        elif weights is not None:
+            weights = weights.times(slope.of.slope_kernel(slope.activation))
+        return Term(moment.times(slope.of.slope_kernel(slope.activation)), (), True, weights)
 
 
 def _apply(step: Step, values: list[Value], run: Pass) -> list[Value]:
@@ -244,6 +281,18 @@ def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, 
         places = winners[i][:, :, None] * positions + winners[i][:, None, :]
         total[i].index_add_(0, places.flatten(), values.flatten())
     return Full(sizes, (total / channels).reshape(n, *sizes, *sizes))
+
+
+def _times_vectors(moment: Moment, vectors: Tensor) -> Tensor:
+    """M v, with one matrix for all vectors, one vector for all matrices, or one each; (count, inputs)."""
+    M = moment.full()
+    n, hidden = len(vectors), sorted(M.eye)
+    order = [*hidden, *M.written]
+    sizes = [M.sizes[k] for k in order]
+    v = vectors.double().permute(0, *(1 + k for k in order)).reshape(n, -1, M.positions)
+    product = v @ M.matrices().mT  # (count, copies, positions)
+    back = [order.index(k) for k in range(len(order))]
+    return product.reshape(-1, *sizes).permute(0, *(1 + k for k in back)).flatten(1)
 
 
 def _needed(trace: Trace) -> set[int]:

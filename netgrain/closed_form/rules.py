@@ -8,7 +8,6 @@ are random slopes averaged over. See docs/closed_form.md for the derivations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -28,6 +27,7 @@ class Pass(Protocol):
     observing: bool  # channels come from real members
     data_statistics: bool  # batch norms were calibrated on data
     at_origin: bool
+    tracking: bool  # directions are followed, so that slopes and gradients may depend on each other
 
     def law(self, weight: Weight, step: Step) -> TensorLaw: ...
     def use_weight(self, weight: Weight, step: Step) -> TensorLaw: ...
@@ -37,6 +37,8 @@ class Pass(Protocol):
 
     def average(self, term: Term) -> Term: ...
     def inexact(self, why: str) -> None: ...
+    def leaves_out(self, what: str) -> None: ...
+    def first_layer(self, law: TensorLaw, fan_in: int) -> None: ...
 
 
 Rule = Callable[[Step, list[Value], Pass], "Value | list[Value]"]
@@ -103,6 +105,6 @@ def affine_map(step: Step, x: Value, gain: float, shift: float, run: Pass) -> Va
     blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
-        x.receive(block, replace(term, moment=term.moment.scaled(gain**2)))
+        x.receive(block, term.scaled(gain**2))
 
     return Value(x.axes, x.sizes, blocks, step, send)

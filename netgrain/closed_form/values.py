@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netgrain.closed_form.kernels import Activation
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.processes import Observed, Points, Process
+from netgrain.closed_form.processes import Observed, Points, Process, moved_or_none, sum_or_none
 from netgrain.closed_form.trace import Step, Unsupported
 
 CHANNEL = -1
@@ -54,6 +54,16 @@ class Term:
     moment: Moment
     factors: tuple[Factor, ...] = ()
     averaged: bool = False  # a random factor was already averaged over inside this stretch between two weight layers
+    weights: Moment | None = (
+        None  # of ∂ₓE[v(p) v(p')] in G v, one matrix per direction v (see `dependence`); None: zero
+    )
+
+    def moved(self, move: Callable[[Moment], Moment]) -> Term:
+        """After a linear map of the positions, or a factor."""
+        return replace(self, moment=move(self.moment), weights=moved_or_none(move, self.weights))
+
+    def scaled(self, factor: float) -> Term:
+        return self if factor == 1 else self.moved(lambda m: m.scaled(factor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +104,8 @@ class Value:
         here = self.terms[block]
         for i, other in enumerate(here):
             if other.factors == term.factors and other.averaged == term.averaged:
-                here[i] = Term(other.moment.plus(term.moment), term.factors, term.averaged)
+                weights = sum_or_none(other.weights, term.weights)
+                here[i] = Term(other.moment.plus(term.moment), term.factors, term.averaged, weights)
                 return
         here.append(term)
 
@@ -141,14 +152,14 @@ def derived(
     def moved(process: Process) -> Process:
         if isinstance(process, Observed):
             return Observed(process.values[..., :0], sizes)  # the real numbers are filled in by the pass
-        return Points(on_points(process.values)) if isinstance(process, Points) else process.moved(forward)
+        return process.mapped(on_points) if isinstance(process, Points) else process.moved(forward)
 
     blocks = tuple(replace(b, process=moved(b.process)) for b in value.blocks)
 
     def send(block: int, term: Term) -> None:
         if term.factors and averager is not None:
             term = averager(term)
-        value.receive(block, Term(backward(term.moment), term.factors, term.averaged))
+        value.receive(block, term.moved(backward))
 
     return Value(axes, sizes, blocks, step, send)
 
@@ -268,6 +279,6 @@ def cut_channels(
         share = part.channels / value.blocks[i].channels
         if term.factors:
             term = averager(term)
-        value.receive(i, Term(term.moment.scaled(share), term.factors, term.averaged))
+        value.receive(i, term.scaled(share))
 
     return Value(axes, value.sizes, tuple(b for _, b in kept), step, send)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from netgrain.closed_form.laws import TensorLaw
 from netgrain.closed_form.moments import Moment, Taps, ones
-from netgrain.closed_form.processes import BiasOnly, Fixed, Gaussian, Observed, Points, Process
+from netgrain.closed_form.processes import (
+    BiasOnly,
+    Fixed,
+    Gaussian,
+    Observed,
+    Points,
+    Process,
+    moved_or_none,
+    sum_or_none,
+)
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
 from netgrain.closed_form.trace import Step, Unsupported, Weight
 from netgrain.closed_form.values import CHANNEL, Axes, Block, Term, Value, arranged
@@ -122,6 +132,9 @@ def _weighted(
         width = math.prod(inside) * sum(b.channels for b in part) // groups
         if any(isinstance(b.process, Points) for b in part):  # known numbers: every weight is a term of its own
             width *= math.prod(t.kernel for t, _ in taps)
+            run.first_layer(law, width)
+            if law.kind == "normal":  # a sum of known multiples of normal weights is normal
+                width = 2**31
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
         process = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
         narrow = ""
@@ -133,7 +146,7 @@ def _weighted(
     def send(block: int, term: Term) -> None:
         if term.factors:
             term = run.average(term)
-        sent = Term(backward(term.moment))
+        sent = replace(term.moved(backward), averaged=False)
         for i in [block] if depthwise else range(len(x.blocks)):
             x.receive(i, sent)
 
@@ -154,19 +167,29 @@ def _after_weights(
     if run.observing:
         return Observed(torch.zeros(0), sizes)
     total: Moment | None = None
+    tangent: Moment | None = None
     channels = sum(b.channels for b in blocks)
     for b in blocks:
         if isinstance(b.process, Fixed) and b.process.value == 0:
             continue
         contracted = list(range(count))
-        m = b.process.traced(contracted) if isinstance(b.process, Points) else b.process.second().traced(contracted)
-        m = m.scaled(b.channels / channels)
-        total = m if total is None else total.plus(m)
+        if isinstance(b.process, Points):
+            m, t = b.process.traced(contracted), b.process.traced_tangent(contracted)
+        else:
+            m, t = b.process.second().traced(contracted), b.process.second_tangent()
+            t = None if t is None else t.traced(contracted)
+        share = b.channels / channels
+        total = sum_or_none(total, m.scaled(share))
+        tangent = sum_or_none(tangent, None if t is None else t.scaled(share))
     if total is None:
         if bias is None or bias.variance == 0:
             return Fixed(0.0 if bias is None else bias.mean, sizes)
         return BiasOnly(bias, sizes)
-    covariance = forward(total).scaled(law.variance * (channels / groups if groups else 1))
+
+    def weighted(m: Moment) -> Moment:
+        return forward(m).scaled(law.variance * (channels / groups if groups else 1))
+
+    covariance = weighted(total)
     if bias is not None and bias.variance > 0:
         covariance = covariance.plus(ones(sizes).scaled(bias.variance))
-    return Gaussian(covariance, 0.0 if bias is None else bias.mean, width)
+    return Gaussian(covariance, 0.0 if bias is None else bias.mean, width, moved_or_none(weighted, tangent))

@@ -1,0 +1,58 @@
+"""A matrix that is only known by its products with vectors: enough for a search for leading directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from netgrain.errors import NetgrainError
+from netgrain.forms import Form, no_counts
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Form):
+    """Each product costs passes through a network, so nothing else is answered.
+
+    >>> Products(2, lambda V: 3 * V).matvec(torch.ones(1, 2)).tolist()
+    [[3.0, 3.0]]
+    """
+
+    dimension: int
+    product: Callable[[Tensor], Tensor]  # (vectors, size) → (vectors, size)
+
+    @property
+    def size(self) -> int:
+        return self.dimension
+
+    @property
+    def counts(self) -> Tensor:
+        return no_counts()
+
+    def matvec(self, V: Tensor) -> Tensor:
+        return self.product(V.double())
+
+    def part(self, i: int) -> NoReturn:
+        raise self._refusal()
+
+    def subset(self, indices: Sequence[int]) -> NoReturn:
+        raise self._refusal()
+
+    def trace(self) -> NoReturn:
+        raise self._refusal()
+
+    def inner(self, other: Form) -> NoReturn:
+        raise self._refusal()
+
+    def part_traces(self) -> Tensor:
+        return torch.zeros(0, dtype=torch.float64)
+
+    def _dense(self) -> Tensor:
+        return self.matvec(torch.eye(self.size, dtype=torch.float64))
+
+    @staticmethod
+    def _refusal() -> NetgrainError:
+        return NetgrainError("this geometry is known only by its products with vectors.")
