@@ -35,6 +35,7 @@ from netgrain.origin import Resolved, resolve
 from netgrain.probes import Data, Gaussian, Origin, Probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
+from netgrain.random_head import RandomHead, find_random_head
 from netgrain.reduction import Reduction
 from netgrain.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.threads import one_thread
@@ -92,11 +93,16 @@ def sampled_geometry(
     resolved = resolve(probe, model, shape, output)
 
     plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
+    head = None
+    if plan is None and first_layer == "auto" and not resolved.at_origin and not vmapped:
+        found = find_random_head(make, model, shape, seed=seed, output=output)
+        if isinstance(found, RandomHead):
+            head, integration = found, f"{integration}; last layer integrated ('{found.name}')"
     count = _probe_count(resolved.probe, probes)
-    asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev)
+    asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
     notes = [resolved.note] if resolved.note else []
     task, several = asked.one_by_one, CHUNK
-    if dev.type != "cpu" if vmapped is None else vmapped:
+    if head is None and (dev.type != "cpu" if vmapped is None else vmapped):
         if (why_not := asked.why_one_by_one()) is None:
             task, several = asked.side_by_side, CHUNK_VMAPPED
         else:
@@ -245,10 +251,13 @@ class Rows:
     output: Output
     plan: FirstLayer | None
     device: torch.device
+    head: RandomHead | None = None
 
     def one(self, i: int) -> Outcome:
         model = member(self.make, self.seed, i, self.device)
         points = self._points(i).to(self.device, model_dtype(model))
+        if self.head is not None:
+            return self._outcome(i, self.head.rows(model, points, stream(self.seed, "head", i)))
         if self.plan is None:
             return self._outcome(i, gradients(model, points, self.output).flatten(1))
         return self._outcome(i, self.plan.rows(model, points, self.output))

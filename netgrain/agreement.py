@@ -1,0 +1,124 @@
+"""Is a cheap estimate of G good enough? A few dozen plainly sampled members decide, within a tolerance.
+
+Corr of the two is corrected for sampling noise, so that 32 members tell 0.99 from 1 although their own matrix is far from
+G. Scale, the mean of the points and the leading directions of the sample are compared beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from netgrain.correlation import correlation, trace
+from netgrain.estimate import Estimate
+from netgrain.forms import Form
+from netgrain.spectrum import decompose
+
+STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
+POINTS = 16  # of each
+SURE = 2.0  # standard errors
+FAR_OFF = 3.0  # standard errors at which a single direction counts as wrong
+LEADING = 8  # directions of the sample that are compared
+PARTS = 16  # batches of members that error bars come from
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Sampled over estimated, with errors; `corr` of the two."""
+
+    corr: Estimate
+    scale: Estimate
+    along: dict[str, Estimate] = field(default_factory=dict)
+
+    def within(self, tolerance: float) -> bool:
+        """Shown to be within it: Corr ≥ 1 − tolerance, scale and directions as far off as that allows."""
+        room = math.sqrt(2 * tolerance)  # 1 − Corr = ε²/2 for a relative error ε
+        return (
+            self.corr.value - SURE * self.corr.stderr >= 1 - tolerance
+            and abs(self.scale.value - 1) + SURE * self.scale.stderr <= room
+            and not self._wrong(room)
+        )
+
+    def outside(self, tolerance: float) -> bool:
+        """Shown to be off by more."""
+        room = math.sqrt(2 * tolerance)
+        return (
+            self.corr.value + FAR_OFF * self.corr.stderr < 1 - tolerance
+            or abs(self.scale.value - 1) - FAR_OFF * self.scale.stderr > room
+            or self._wrong(room)
+        )
+
+    def _wrong(self, room: float) -> bool:
+        return any(abs(r.value - 1) > max(room, FAR_OFF * r.stderr) for r in self.along.values())
+
+    @property
+    def text(self) -> str:
+        return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {self.scale.value:.3f} ± {self.scale.stderr:.3f}"
+
+
+def agreement(estimate: Form, plain: Form, *, paired: bool = False, centre: Tensor | None = None) -> Agreement:
+    """Compare an estimate with plainly sampled members; paired: made of the same ones. centre: mean of the points."""
+    along = {}
+    if centre is not None and float(centre.norm()) > 0:
+        along["the mean of the points"] = ratio_along(estimate, plain, (centre / centre.norm()).flatten()[None])
+    if plain.parts >= 4:
+        along["leading directions of the sample"] = leading_ratio(estimate, plain)
+    return Agreement(correlation(estimate, plain, paired=paired), _ratio(trace(plain), trace(estimate)), along)
+
+
+def ratio_along(estimate: Form, plain: Form, basis: Tensor) -> Estimate:
+    """tr(U G_plain Uᵀ) / tr(U G_estimate Uᵀ), rows of `basis` orthonormal."""
+    return _ratio(energy(plain, basis), energy(estimate, basis))
+
+
+def leading_ratio(estimate: Form, plain: Form) -> Estimate:
+    """The same for the leading directions of the sample: found on one half of the members, measured on the other."""
+    halves = [range(i, plain.parts, 2) for i in (0, 1)]
+    found = []
+    for mine, others in (halves, halves[::-1]):
+        basis = _leading(plain.subset(mine))
+        found.append(ratio_along(estimate, plain.subset(others), basis))
+    return Estimate(
+        sum(r.value for r in found) / 2, math.hypot(*(r.stderr for r in found)) / 2, sum(r.n for r in found)
+    )
+
+
+def _leading(form: Form) -> Tensor:
+    spectrum = decompose(form, LEADING)
+    few = math.ceil(LEADING / spectrum.copies)
+    vectors = spectrum.vectors[:few]
+    if spectrum.copies == 1:
+        return vectors
+    from netgrain.forms import Kronecker
+
+    assert isinstance(form, Kronecker)
+    rows = []
+    for v in vectors:
+        for copy in range(spectrum.copies):
+            flat = torch.zeros(spectrum.copies, len(v), dtype=torch.float64)
+            flat[copy] = v
+            rows.append(form.from_copies(flat)[0])
+    return torch.stack(rows)
+
+
+def energy(form: Form, basis: Tensor) -> Estimate:
+    """tr(U G Uᵀ) with its standard error over batches of members."""
+    value = float((basis * form.matvec(basis)).sum())
+    batches = form.batched(PARTS)
+    if batches.parts < 2:
+        return Estimate(value, 0.0 if not batches.parts else math.nan, batches.parts)
+    n = batches.counts.double()
+    energies = torch.stack([(basis * batches.part(i).matvec(basis)).sum() for i in range(batches.parts)])
+    spread = float((n * (energies - value).square()).sum())
+    return Estimate(value, math.sqrt(spread / (batches.parts - 1) / float(n.sum())), batches.parts)
+
+
+def _ratio(seen: Estimate, known: Estimate) -> Estimate:
+    if known.value == 0:
+        return Estimate(math.inf if seen.value else 1.0, 0.0, seen.n)
+    ratio = seen.value / known.value
+    relative = math.hypot(seen.stderr / seen.value if seen.value else 0.0, known.stderr / known.value)
+    return Estimate(ratio, abs(ratio) * relative, seen.n)
