@@ -21,6 +21,7 @@ from netgrain.shell import (
     as_text,
     check_folder,
     family,
+    known_model,
     parse_input,
     plain_words,
     print_rows,
@@ -101,7 +102,10 @@ def audit(
 
 
 def compare(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL MODEL …", help="Two or more families of networks.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL MODEL …", help="Two or more families of networks.", callback=known_model),
+    ],
     data: Source,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html.")] = Path("compare.html"),
     data_dir: DataDir = None,

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
+from netgrain.arguments import checked_shape
 from netgrain.closed_form.geometry import closed_form_geometry
 from netgrain.closed_form.trace import Unsupported
-from netgrain.ensemble import Make
+from netgrain.ensemble import Make, check_differentiable, checked_device, checked_output, gradients, member, model_dtype
 from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
-from netgrain.sampling import check_counts, checked_shape, sampled_geometry
+from netgrain.memory import shortage
+from netgrain.probes import checked_probe
+from netgrain.sampling import SHAPE_ADVICE, check_counts, check_places, sampled_geometry
 
 METHODS = ("auto", "closed-form", "sampled")
 SHARED = ("probe", "output", "seed", "probes", "tolerance", "progress")  # options of both methods
@@ -49,29 +54,77 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     if unknown := [name for name in options if name not in SHARED + ASKING + WHERE]:
         raise TypeError(f"average_geometry() got an unexpected keyword argument '{unknown[0]}'")
-    check_counts(
-        options.get("members"), options.get("tolerance"), options.get("probes"), options.get("first_layer", "auto")
-    )
+    shape = checked_shape(input_shape)
+    _check_options(options, shape)
     asked = [n for n in (*ASKING, *WHERE) if n != "device" and options.get(n) is not None and options[n] != "auto"]
     if method == "sampled" or (method == "auto" and any(n in ASKING for n in asked)):
-        return sampled_geometry(make, input_shape, **options)
+        return sampled_geometry(make, shape, **options)
     if method == "closed-form":
         if asked:
             raise NetgrainError(f"{asked[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-        return closed_form(make, input_shape, **{k: v for k, v in options.items() if k in SHARED})
+        return closed_form(make, shape, **{k: v for k, v in options.items() if k in SHARED})
     try:
-        G = closed_form_geometry(
-            make, checked_shape(input_shape), narrowest=NARROW, **{k: v for k, v in options.items() if k in SHARED}
-        )
+        G = _propagated(make, shape, narrowest=NARROW, **{k: v for k, v in options.items() if k in SHARED})
     except Unsupported as e:
-        G = sampled_geometry(make, input_shape, **options)
+        G = sampled_geometry(make, shape, **options)
         return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {e}")))
     return G
 
 
 def closed_form(make: Make, input_shape: Sequence[int], **options: Any) -> Geometry:
     """The closed form, or one sentence that names the layer without one and the way out."""
+    shape = checked_shape(input_shape)
+    _check_options(options, shape)
     try:
-        return closed_form_geometry(make, checked_shape(input_shape), **options)
+        return _propagated(make, shape, **options)
     except Unsupported as e:
+        # what is wrong with the model itself comes first
+        _check_member(make, shape, options)
         raise NetgrainError(f"there is no closed form: {e}; use method='sampled' (or 'auto').") from e
+
+
+# --- checks -------------------------------------------------------------------------------------------------------
+
+
+def _check_options(options: dict[str, Any], shape: tuple[int, ...]) -> None:
+    """Refuse arguments that are wrong for any method, before either starts; numbers become plain ones."""
+    members, seed = check_counts(
+        options.get("members"),
+        options.get("tolerance"),
+        options.get("probes"),
+        options.get("first_layer", "auto"),
+        options.get("seed", 0),
+    )
+    options["seed"], options["output"] = seed, checked_output(options.get("output", "all"))
+    if members is not None:
+        options["members"] = members
+    check_places(*(options.get(name) for name in ("engine", "workers", "chunk", "vmapped", "progress")))
+    checked_probe(options.get("probe"), shape)
+    if options.get("device") is not None:
+        checked_device(options["device"])
+
+
+def _propagated(make: Make, shape: tuple[int, ...], **options: Any) -> Geometry:
+    """The closed form; memory that runs out in a rule is told as that, not as a missing rule, and NaN as NaN."""
+    try:
+        G = closed_form_geometry(make, shape, **options)
+    except (Unsupported, RuntimeError, MemoryError) as e:
+        cause: BaseException | None = e
+        while cause is not None:
+            if short := shortage(cause):
+                raise NetgrainError(short) from e
+            cause = cause.__cause__
+        raise
+    # float32 ends at 3e38: beyond a part of it the networks themselves may overflow
+    if not G.trace.value < 1e30:
+        _check_member(make, shape, options)
+        raise Unsupported(f"its second moments reach {G.trace.value:g}")
+    return G
+
+
+def _check_member(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    """One member as sampling would have it: it runs, its outputs depend on x and are finite."""
+    model = member(make, options["seed"], 0)
+    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    check_differentiable(model, x, options["output"], advice=SHAPE_ADVICE)
+    gradients(model, x, options["output"])

@@ -17,15 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from netgrain.arguments import checked_shape, whole
 from netgrain.average import closed_form
 from netgrain.engine import Engine
-from netgrain.ensemble import Make, Output
+from netgrain.ensemble import Make, Output, check_differentiable, checked_output, member, model_dtype
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Form
 from netgrain.geometry import Geometry, corr
-from netgrain.probes import Probe
-from netgrain.sampling import sampled_geometry
+from netgrain.origin import resolve
+from netgrain.probes import Probe, checked_probe
+from netgrain.reduction import most_members
+from netgrain.sampling import SHAPE_ADVICE, _probe_count, sampled_geometry
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
 PER_DECADE = 2
@@ -150,8 +153,9 @@ def check(
     >>> check(make, (1, 3), members=500).agrees
     True
     """
-    if members < 2 * BATCHES:
+    if (members := whole("members", members)) < 2 * BATCHES:
         raise NetgrainError(f"expected at least {2 * BATCHES} members to make error bars from, found {members}.")
+    check_error_bars(make, input_shape, members=members, probe=probe, output=output, seed=seed, probes=probes)
     if closed is None:
         closed = closed_form(make, input_shape, probe=probe, output=output, seed=seed, progress=progress)
     # other members than those that a wide-limit pass may have looked at
@@ -170,6 +174,36 @@ def check(
         progress=progress,
     )
     return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled))
+
+
+def check_error_bars(
+    make: Make,
+    input_shape: Sequence[int],
+    *,
+    members: int,
+    probe: Probe | None,
+    output: Output,
+    seed: int,
+    probes: int | None = None,
+) -> None:
+    """Refuse members that sampling could only keep as a sketch, which has no parts to make error bars from."""
+    shape = checked_shape(input_shape)
+    if most_members(math.prod(shape), 1) is None:
+        return  # of any number of rows
+    checked_probe(probe, shape)
+    model = member(make, whole("seed", seed) + 1, 0)
+    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    outputs = check_differentiable(model, x, checked_output(output), advice=SHAPE_ADVICE).shape[1]
+    place = resolve(probe, model, shape, output).probe
+    points = len(place.points(shape, _probe_count(place, probes), 0))
+    most = most_members(math.prod(shape), points * outputs)
+    if most is None or members <= most:
+        return
+    way_out = f"use at most {most}" if most >= 2 * BATCHES else "use a smaller input, fewer outputs or fewer probes"
+    raise NetgrainError(
+        f"members={members} of {points} × {outputs} gradients of {math.prod(shape)} numbers are too many to keep for "
+        f"error bars; {way_out}."
+    )
 
 
 def _bands(closed: Geometry, form: Form) -> list[Band]:

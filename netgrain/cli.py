@@ -23,6 +23,7 @@ from netgrain.shell import (
     digest_of,
     family,
     kept_in,
+    known_model,
     parse_input,
     plain_words,
     print_rows,
@@ -88,7 +89,9 @@ def _root(
 @app.command(epilog=GEOMETRY_EXAMPLES, no_args_is_help=True)
 @through_an_engine
 def geometry(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The family of networks, see below.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The family of networks, see below.", callback=known_model)
+    ],
     shape: Annotated[
         str,
         typer.Option(
@@ -184,6 +187,7 @@ def geometry(
 
         from netgrain.average import average_geometry
         from netgrain.checking import check as compare
+        from netgrain.checking import check_error_bars
         from netgrain.probes import parse_probe
         from netgrain.threads import one_thread
 
@@ -209,6 +213,8 @@ def geometry(
                 "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
                 "seed": seed, "output": output, "first_layer": first_layer,
             }  # fmt: skip
+            if check is not None:
+                check_error_bars(make, sizes, members=check, probe=place, output=chosen, seed=seed)
             with kept_in(None if out is None else out / "members", about, resume) as keeping:
                 G = sample()
                 compared = None
@@ -298,7 +304,7 @@ def _parse_output(text: str) -> Output:
     """
     if text in ("all", "mean"):
         return text
-    if re.fullmatch(r"-?\d{1,9}", text):
+    if re.fullmatch(r"\d{1,9}", text):
         return int(text)
     if match := re.fullmatch(r"diff:(\d{1,9}),(\d{1,9})", text):
         return "diff", int(match[1]), int(match[2])

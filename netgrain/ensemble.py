@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from netgrain.arguments import found, whole
 from netgrain.errors import NetgrainError
+from netgrain.failures import (
+    ADVICE,
+    check_connected,
+    check_finite_gradient,
+    check_finite_outputs,
+    check_not_lazy,
+    unwrapped_model,
+    why_it_failed,
+)
 from netgrain.memory import shortage
 
 Make = Callable[[], nn.Module]
@@ -55,18 +67,69 @@ def seeded(seed: int) -> Iterator[None]:
 def member(make: Make, seed: int, i: int, device: torch.device | str = "cpu") -> nn.Module:
     """Member i of the family: fresh, in eval mode, its parameters frozen."""
     with seeded(stream(seed, "member", i)):
-        model = make()
-    if not isinstance(model, nn.Module):
+        model = built(make)
+    check_weights(model, f"member {i}")
+    return without_gradients(model).eval().to(device)
+
+
+def without_gradients(model: nn.Module) -> nn.Module:
+    """The model, its parameters frozen one by one, which scripted modules allow too."""
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return model
+
+
+def built(make: Any) -> nn.Module:
+    """A fresh module of the family, without the wrapping of torch.compile or DataParallel; else a sentence."""
+    wanted = "make expects a class or function that returns a fresh torch.nn.Module"
+    if isinstance(make, str):
+        raise NetgrainError(f"{wanted}, found the text {make!r}; netgrain.models.load_model(text) makes one of a name.")
+    if isinstance(make, nn.Module):
+        kind = type(unwrapped_model(make)).__name__
         raise NetgrainError(
-            f"expected a callable that returns a torch.nn.Module, found one that returns {type(model).__name__}; "
+            f"{wanted}, found one finished module ({kind}); pass its class or a function that builds it anew. "
+            "For one given model use geometry_of(model, probe)."
+        )
+    if not callable(make):
+        raise NetgrainError(f"{wanted}, found {found(make)}; pass it, as in partial(ResNet18, channels=1).")
+    name = getattr(make, "__name__", type(make).__name__)
+    try:
+        model = make()
+    except NetgrainError:
+        raise
+    except Exception as e:  # the user's own code may raise anything
+        if short := shortage(e):
+            raise NetgrainError(short) from e
+        if isinstance(e, TypeError) and (missing := _required(make)):
+            raise NetgrainError(
+                f"{name} needs a value for '{missing}'; pass functools.partial({name}, {missing}=…) or a function "
+                "without arguments."
+            ) from e
+        reason = " ".join(f"{type(e).__name__}: {e}".split())
+        raise NetgrainError(f"{name} could not be built ({reason}); call it by itself to see where it fails.") from e
+    if not isinstance(model, nn.Module):
+        # a value would say little here: its type is what is wrong
+        kind = found(model) if model is None or isinstance(model, type) else type(model).__name__
+        raise NetgrainError(
+            f"expected a callable that returns a torch.nn.Module, found one that returns {kind}; "
             "pass the class or a function, as in partial(ResNet18, channels=1)."
         )
-    check_weights(model, f"member {i}")
-    return model.requires_grad_(False).eval().to(device)
+    return unwrapped_model(model)
+
+
+def _required(make: Callable[..., Any]) -> str | None:
+    """The first argument that a callable cannot do without."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return next((p.name for p in parameters if p.default is p.empty and p.kind not in optional), None)
 
 
 def check_weights(model: nn.Module, who: str = "the model") -> None:
     """Refuse a model without parameters or with parameters that are not finite."""
+    check_not_lazy(model, who)
     empty = True
     for name, parameter in model.named_parameters():
         empty = False
@@ -87,15 +150,15 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def checked_device(text: str) -> torch.device:
+def checked_device(asked: torch.device | str) -> torch.device:
     """The device that a text names, if it is there."""
     try:
-        device = torch.device(text)
-    except RuntimeError as e:
-        raise NetgrainError(f"'{text}' is not a device; expected cpu, cuda, cuda:1 or mps.") from e
+        device = torch.device(asked)
+    except (RuntimeError, TypeError) as e:
+        raise NetgrainError(f"'{asked}' is not a device; expected cpu, cuda, cuda:1 or mps.") from e
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device.type, False):
-        raise NetgrainError(f"device '{text}' is not available to this PyTorch ({torch.__version__}); use cpu.")
+        raise NetgrainError(f"device '{asked}' is not available to this PyTorch ({torch.__version__}); use cpu.")
     return device
 
 
@@ -113,63 +176,94 @@ def model_dtype(model: nn.Module) -> torch.dtype:
     return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
 
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """A model as a function of x alone: it runs with these tensors in place of its own."""
+
+    model: nn.Module
+    tensors: dict[str, Tensor]
+
+    def __call__(self, x: Tensor) -> Any:
+        return functional_call(self.model, self.tensors, (x,))
+
+
 def frozen(model: nn.Module) -> Callable[[Tensor], Any]:
     """The model as a function of x only: no gradient reaches its parameters, and the model is left as it is."""
+    model = unwrapped_model(model)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     if not any(t.requires_grad for t in tensors.values()):
         return model
-    detached = {name: t.detach() for name, t in tensors.items()}
-    return lambda x: functional_call(model, detached, (x,))
+    if isinstance(model, torch.jit.ScriptModule):  # cannot be called with other tensors; it keeps a larger graph
+        return model
+    return Frozen(model, {name: t.detach() for name, t in tensors.items()})
 
 
-def forward(call: Callable[[Tensor], Any], x: Tensor) -> Tensor:
-    """Outputs as (points, outputs); every failure of the model is told with the shape that caused it."""
+def forward(call: Callable[[Tensor], Any], x: Tensor, *, advice: str = ADVICE, who: str = "the model") -> Tensor:
+    """Outputs as (points, outputs); every failure of the model is told with the shape that caused it.
+
+    advice: the way out if the model cannot take x; it depends on where the caller got x from.
+    """
     try:
         y = call(x)
     except NetgrainError:
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as e:
-        if short := shortage(e):
-            raise NetgrainError(short) from e
-        text = str(e).strip() or type(e).__name__
-        reason = text.splitlines()[0]
-        raise NetgrainError(
-            f"the model failed on inputs of shape {tuple(x.shape[1:])} ({reason}); pass the input_shape it expects."
-        ) from e
+    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, MemoryError) as e:
+        raise NetgrainError(why_it_failed(e, tuple(x.shape[1:]), who, advice)) from e
     if not isinstance(y, Tensor):
-        raise NetgrainError(
-            f"the model returned {type(y).__name__}, expected a tensor (batch, outputs); wrap it to return logits."
-        )
+        kind = "None" if y is None else type(y).__name__
+        raise NetgrainError(f"{who} returned {kind}, expected a tensor (batch, outputs); wrap it to return logits.")
     if y.dim() == 0 or len(y) != len(x):
         raise NetgrainError(
-            f"the model turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input."
+            f"{who} turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input."
         )
     if not y.is_floating_point():
-        raise NetgrainError(
-            f"the model returned {y.dtype}; expected floating-point outputs that can be differentiated."
-        )
+        raise NetgrainError(f"{who} returned {y.dtype}; expected floating-point outputs that can be differentiated.")
+    if y.numel() == 0:
+        raise NetgrainError(f"{who} returned shape {tuple(y.shape)}, which has no outputs; expected at least one.")
     return y.reshape(len(y), -1)
+
+
+def checked_output(output: Any, outputs: int | None = None) -> Output:
+    """The output asked for, if it is one, and if a model with so many outputs has it (None: not known yet).
+
+    Indices count from 0; there are no negative ones.
+
+    >>> checked_output("mean"), checked_output(2, 3), checked_output(("diff", 0, 1))
+    ('mean', 2, ('diff', 0, 1))
+    """
+    if callable(output) or (isinstance(output, str) and output in ("all", "mean")):
+        return output  # type: ignore[no-any-return]
+    two = isinstance(output, tuple) and len(output) == 3 and output[0] == "diff"
+    try:
+        indices = [whole("output", i) for i in (output[1:] if two else (output,))]
+    except NetgrainError as e:
+        raise NetgrainError(
+            f"output expects 'all', 'mean', an index, ('diff', i, j) or a function, found {found(output)}."
+        ) from e
+    has = "" if outputs is None else f", the model has {outputs} output{'s' * (outputs != 1)} (0 to {outputs - 1})"
+    if min(indices) < 0:
+        raise NetgrainError(f"output {output} was asked for{has}; outputs count from 0, negative ones are not known.")
+    if outputs is not None and max(indices) >= outputs:
+        raise NetgrainError(f"output {output} was asked for{has}.")
+    if two and indices[0] == indices[1]:
+        raise NetgrainError(f"output {output} is zero for every model; expected two different outputs.")
+    return ("diff", indices[0], indices[1]) if two else indices[0]
 
 
 def select(y: Tensor, output: Output) -> Tensor:
     """The scalar outputs whose gradients count, (points, outputs) → (points, chosen)."""
-    k = y.shape[1]
+    output = checked_output(output, y.shape[1])
     if callable(output):
-        return output(y).reshape(len(y), -1)
+        return forward(output, y, who="output=: the function", advice="it gets the outputs as (batch, outputs)")
     if output == "all":
         return y
     if output == "mean":
         return y.mean(1, keepdim=True)
-    if isinstance(output, int) and not isinstance(output, bool):
-        if not -k <= output < k:
-            raise NetgrainError(f"output {output} was asked for, the model has {k} outputs (0 to {k - 1}).")
-        return y[:, output : output + 1 if output != -1 else None]
-    if isinstance(output, tuple) and len(output) == 3 and output[0] == "diff":
+    if isinstance(output, tuple):
         _, i, j = output
-        if not (0 <= i < k and 0 <= j < k):
-            raise NetgrainError(f"output {output} was asked for, the model has {k} outputs (0 to {k - 1}).")
         return y[:, i : i + 1] - y[:, j : j + 1]
-    raise NetgrainError(f"output {output!r} is not known; expected 'all', 'mean', an index or ('diff', i, j).")
+    assert isinstance(output, int)
+    return y[:, output : output + 1]
 
 
 def describe_output(output: Output) -> str:
@@ -186,6 +280,8 @@ def gradients(
 
     ``at`` replaces the input by another place of the network: it maps a batch x to (outputs, tensor there).
     """
+    if torch.is_inference_mode_enabled():
+        raise NetgrainError("gradients cannot be taken in torch.inference_mode(); call netgrain outside of it.")
     pieces = []
     for points in X.split(POINTS_AT_ONCE):
         with torch.enable_grad():
@@ -195,7 +291,10 @@ def gradients(
             else:
                 raw, place = at(points.detach())
                 y = select(raw, output)
+            check_finite_outputs(y, call, points)
             if not y.requires_grad:
+                if at is None:
+                    check_connected(lambda x: select(forward(call, x), output), points)
                 pieces.append(place.new_zeros(len(points) * y.shape[1], *place.shape[1:]))
                 continue
             rows = [
@@ -203,9 +302,22 @@ def gradients(
                 torch.autograd.grad(y[:, j].sum(), place, retain_graph=j + 1 < y.shape[1], allow_unused=True)[0]
                 for j in range(y.shape[1])
             ]
+        if at is None and all(g is None for g in rows):
+            check_connected(lambda x: select(forward(call, x), output), points)
         rows = [torch.zeros_like(place) if g is None else g for g in rows]
         pieces.append(torch.stack(rows, 1).flatten(0, 1))
+        check_finite_gradient(pieces[-1], call, points)
     return torch.cat(pieces)
+
+
+def check_differentiable(call: Callable[[Tensor], Any], x: Tensor, output: Output, *, advice: str = ADVICE) -> Tensor:
+    """The chosen outputs at x, if a gradient leads from them back to x or they are constants."""
+    with torch.inference_mode(False), torch.enable_grad():
+        place = x.clone().detach().requires_grad_(True)
+        y = select(forward(call, place, advice=advice), output)
+        if not y.requires_grad:
+            check_connected(lambda x: select(forward(call, x), output), place)
+    return y.detach()
 
 
 def check_deterministic(call: Callable[[Tensor], Any], x: Tensor) -> None:

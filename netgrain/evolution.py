@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,17 +17,21 @@ from netgrain.ensemble import (
     Make,
     Output,
     best_device,
+    built,
     check_deterministic,
+    check_differentiable,
+    checked_device,
+    checked_output,
     describe_output,
     forward,
     frozen,
     member,
     model_dtype,
-    select,
     stream,
 )
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
+from netgrain.failures import check_finite_outputs
 from netgrain.flow import (
     Loss,
     LossLike,
@@ -45,7 +48,7 @@ from netgrain.geometry import Geometry, corr
 from netgrain.head import Head, head_or_reason
 from netgrain.origin import resolve
 from netgrain.pairs import PairRows
-from netgrain.probes import Data, Origin, Probe
+from netgrain.probes import Data, Origin, Probe, checked_probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.sampling import (
@@ -53,10 +56,13 @@ from netgrain.sampling import (
     _check_family,
     _check_given,
     _check_rows,
+    _frozen_copy,
     _probe_count,
     _schedule,
     check_counts,
+    check_places,
     family_name,
+    listed_models,
 )
 from netgrain.shallow import Shallow, find_shallow
 from netgrain.threads import one_thread
@@ -121,17 +127,21 @@ def average_evolution(
     """
     X = checked_samples(X)
     shape = tuple(X.shape[1:])
-    check_counts(members, tolerance, probes, "auto")
+    members, seed = check_counts(members, tolerance, probes, "auto", seed)
+    output = checked_output(output)
+    check_places(engine, workers, chunk, None, progress)
+    checked_probe(probe, shape)
     kind = loss_of(loss)
-    dev = best_device() if device is None else torch.device(device)
+    dev = best_device() if device is None else checked_device(device)
     via = engine_for(engine, workers, dev)
     model, moving = _first(make, seed)
     name = family_name(make, model)
     _check_family(make, model, seed)
     few = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    check_differentiable(model, few, output)
     with torch.no_grad():
         outputs = forward(model, few)
-        select(outputs, output)
+        check_finite_outputs(forward(model, X[:3].to(few.dtype)), model, X[:3].to(few.dtype))
     check_deterministic(model, few)
     head, reason = head_or_reason(make, model, shape, seed=seed, output=output, antithetic=antithetic)
     targets = _targets(y, len(X), outputs.shape[1], kind, model_dtype(model), head, reason)
@@ -215,12 +225,12 @@ def evolution_of(
     >>> evolution_of(net, X, y).matrix().tolist()
     [[4.0, 2.0], [2.0, 0.0]]
     """
-    listed = [models] if isinstance(models, nn.Module) else list(models)
-    if not listed:
-        raise NetgrainError("expected at least one model, found none.")
+    listed = listed_models(models)
     X = checked_samples(X)
     shape = tuple(X.shape[1:])
-    check_counts(len(listed), None, probes, "auto")
+    seed = check_counts(None, None, probes, "auto", seed)[1]
+    output = checked_output(output)
+    checked_probe(probe, shape)
     kind, place = loss_of(loss), Data(X) if probe is None else probe
     count = probes or (len(place.X) if isinstance(place, Data) else _probe_count(place, None))
     rows = PairRows(X[0].numel(), 1 / len(place.points(shape, count, 0)))
@@ -230,11 +240,12 @@ def evolution_of(
             _check_given(model, i)
             where = place
             if isinstance(place, Origin):
-                where = resolve(place, copy.deepcopy(model).requires_grad_(False), shape, output).probe
+                where = resolve(place, _frozen_copy(model), shape, output).probe
             points = where.points(shape, count, stream(seed, "probe", i)).to(
                 next(model.parameters()).device, model_dtype(model)
             )
             call = frozen(model)
+            check_differentiable(call, points[:1], output)
             check_deterministic(call, points[:3])
             with torch.no_grad():
                 outputs = forward(call, points[:1]).shape[1]
@@ -341,9 +352,8 @@ def _first(make: Make, seed: int) -> tuple[nn.Module, list[str]]:
     fixed: set[str] = set()
 
     def made() -> nn.Module:
-        model = make()
-        if isinstance(model, nn.Module):
-            fixed.update(name for name, p in model.named_parameters() if not p.requires_grad)
+        model = built(make)
+        fixed.update(name for name, p in model.named_parameters() if not p.requires_grad)
         return model
 
     model = member(made, seed, 0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from netgrain import correlation
+from netgrain.arguments import found, is_number
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker, in_slices
@@ -46,7 +47,7 @@ class Geometry:
     @classmethod
     def from_matrix(cls, matrix: Tensor, input_shape: Sequence[int] | None = None) -> Geometry:
         """Wrap a symmetric matrix that you have."""
-        matrix = torch.as_tensor(matrix).detach().cpu().double()
+        matrix = _as_tensor(matrix, "a finite square matrix").double()
         if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not bool(torch.isfinite(matrix).all()):
             raise NetgrainError(f"expected a finite square matrix, found shape {tuple(matrix.shape)}.")
         if not torch.allclose(matrix, matrix.T, rtol=1e-5, atol=1e-8 * float(matrix.abs().max())):
@@ -166,8 +167,9 @@ class Geometry:
         Kronecker core follow one another. bottom=True gives the last k instead, the very last one last.
         """
         k = self.d if k is None else k
-        if not 1 <= k <= self.d:
-            raise NetgrainError(f"expected between 1 and {self.d} directions, found {k}.")
+        if not (is_number(k) and k == int(k) and 1 <= k <= self.d):
+            raise NetgrainError(f"expected between 1 and {self.d} directions, found {found(k)}.")
+        k = int(k)
         if bottom:
             spectrum, skip = self._whole_spectrum(), self.d - k
         else:
@@ -231,7 +233,7 @@ class Geometry:
     def project(self, S: Geometry | Tensor) -> Geometry:
         """G S G: what the architecture lets through of a data covariance S (a Geometry or a (d, d) tensor)."""
         self._refuse_if_truncated("a projection")
-        form = S.form if isinstance(S, Geometry) else Dense(torch.as_tensor(S).cpu().double())
+        form = S.form if isinstance(S, Geometry) else Geometry.from_matrix(S).form
         if form.size != self.d:
             raise NetgrainError(f"G is {self.d}-dimensional, S is {form.size}-dimensional; use the same input shape.")
         about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
@@ -256,7 +258,13 @@ class Geometry:
 
     def score(self, X: Tensor) -> Tensor:
         """xᵀGx / ‖x‖² for every sample, shape (samples,): how much of x lies where the network can learn."""
-        X = torch.as_tensor(X)
+        X = _as_tensor(X, "samples (samples, …)")
+        if X.dim() < 2 or X[0].numel() != self.d:
+            alone = "; one sample alone is X[None]" if X.numel() == self.d else ""
+            raise NetgrainError(
+                f"expected samples of shape (samples, {self.d}) or (samples, …) of inputs {self.input_shape}, "
+                f"found {tuple(X.shape)}{alone}."
+            )
         scores = []
         for rows in in_slices(X.reshape(len(X), -1)):
             flat = self._flat(rows)
@@ -389,6 +397,15 @@ class Geometry:
         return f"Geometry({', '.join(facts)})"
 
 
+def _as_tensor(value: Any, wanted: str) -> Tensor:
+    """On the CPU, without a gradient."""
+    try:
+        tensor: Tensor = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as e:  # torch raises all three
+        raise NetgrainError(f"expected {wanted}, found {found(value)}.") from e
+    return tensor.detach().cpu()
+
+
 def corr(A: Geometry | Tensor, B: Geometry | Tensor, *, paired: bool = False) -> Estimate:
     """Corr(A, B) = tr(AᵀB) / (‖A‖ ‖B‖), bias-corrected for sampled matrices, `.plug_in` beside it.
 
@@ -399,6 +416,9 @@ def corr(A: Geometry | Tensor, B: Geometry | Tensor, *, paired: bool = False) ->
     >>> corr(I, torch.diag(torch.tensor([1.0, 0, 0, 0]))).value
     0.5
     """
+    for m in (A, B):
+        if not isinstance(m, Geometry) and not hasattr(m, "shape"):
+            raise NetgrainError(f"expected a Geometry or a square matrix, found {found(m)}.")
     a, b = (m.form if isinstance(m, Geometry) else Geometry.from_matrix(m).form for m in (A, B))
     return correlation.correlation(a, b, paired=paired)
 

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from netgrain.arguments import found
 from netgrain.errors import NetgrainError
 from netgrain.files import is_file, write_whole
 
@@ -27,6 +28,8 @@ def write_packed(path: str | Path, kind: str, header: dict[str, Any], tensors: d
 
 def read_packed(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a file of this kind; anything else is refused with a sentence."""
+    if not isinstance(path, str | Path):
+        raise NetgrainError(f"expected the path of a file, found {found(path)}.")
     path = Path(path)
     if not is_file(path):
         raise NetgrainError(f"{path} is not a file; expected a {kind} written by netgrain.")

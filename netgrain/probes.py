@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.arguments import found, is_number
 from netgrain.arrays import read_arrays
 from netgrain.errors import NetgrainError
 
@@ -53,8 +54,10 @@ class Gaussian:
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.sigma) and self.sigma > 0):
-            raise NetgrainError(f"Gaussian expects a positive sigma, found {self.sigma}; for sigma = 0 use Origin().")
+        if not (is_number(self.sigma) and np.isfinite(self.sigma) and self.sigma > 0):
+            raise NetgrainError(
+                f"Gaussian expects a positive sigma, found {found(self.sigma)}; for sigma = 0 use Origin()."
+            )
 
     def describe(self) -> str:
         return f"gaussian:{self.sigma:g}"
@@ -76,7 +79,10 @@ class Data:
     name: str = field(default="data")
 
     def __post_init__(self) -> None:
-        X = torch.as_tensor(self.X).detach().cpu()
+        try:
+            X = torch.as_tensor(self.X).detach().cpu()
+        except (TypeError, ValueError, RuntimeError) as e:  # torch raises all three
+            raise NetgrainError(f"Data expects samples as a tensor or array, found {found(self.X)}.") from e
         if X.dim() < 2 or len(X) == 0:
             raise NetgrainError(
                 f"Data expects samples of shape (samples, …), found {tuple(X.shape)}; add a first axis."
@@ -102,6 +108,24 @@ class Data:
             return self.X
         chosen = torch.randperm(len(self.X), generator=torch.Generator().manual_seed(seed))[:count]
         return self.X[chosen]
+
+
+def checked_probe(probe: Any, input_shape: tuple[int, ...] | None = None) -> None:
+    """Refuse what is no probe, and one of the user's own that gives points of another shape; None is the default."""
+    if probe is None:
+        return
+    wanted = "probe expects Origin(), Gaussian(σ) or Data(X)"
+    if isinstance(probe, type):
+        raise NetgrainError(f"{wanted}, found {found(probe)}; call it, as in {probe.__name__}(…).")
+    if not isinstance(probe, Probe):
+        hint = f"{found(probe)}; wrap it, as in Data(X)" if hasattr(probe, "shape") else found(probe)
+        raise NetgrainError(f"{wanted}, found {hint}.")
+    if input_shape is None or isinstance(probe, Origin | Gaussian | Data):
+        return
+    points: Any = probe.points(input_shape, 1, 0)
+    if not isinstance(points, Tensor) or tuple(points.shape[1:]) != input_shape or not len(points):
+        shape = tuple(points.shape[1:]) if isinstance(points, Tensor) else type(points).__name__
+        raise NetgrainError(f"the probe gives points of shape {shape}; expected tensors of points of {input_shape}.")
 
 
 def parse_probe(text: str) -> Probe | None:

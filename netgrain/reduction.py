@@ -126,6 +126,15 @@ class Reduction:
         return core, Estimate(float(traces.mean()), error, self.members)
 
 
+def most_members(size: int, rows: int) -> int | None:
+    """Members of so many rows that keep their parts; more of them end in a sketch. None: any number.
+
+    >>> most_members(16, 80), most_members(3 * 64 * 64, 80)
+    (None, 136)
+    """
+    return None if size <= FULL_LIMIT else ROWS_MEMORY // (4 * rows * size)
+
+
 def memory_needed(size: int, kept: int) -> int:
     """Bytes that collecting rows of `kept` bytes takes at most: they and their copy in one piece, or what they are
     condensed to."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from netgrain.arguments import checked_shape, found, number, switch, whole
 from netgrain.correlation import fidelity
 from netgrain.engine import Engine, Outcome, Stream, engine_for
 from netgrain.ensemble import (
@@ -17,22 +18,25 @@ from netgrain.ensemble import (
     Output,
     best_device,
     check_deterministic,
+    check_differentiable,
     check_weights,
+    checked_device,
+    checked_output,
     describe_output,
-    forward,
     frozen,
     gradients,
     member,
     model_dtype,
-    select,
     stream,
+    without_gradients,
 )
 from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.failures import ADVICE, NotFinite, unwrapped_model
 from netgrain.first_layer import CannotIntegrate, FirstLayer, find_first_layer
 from netgrain.forms import DENSE_LIMIT, Form
 from netgrain.geometry import Geometry
 from netgrain.origin import Resolved, resolve
-from netgrain.probes import Data, Gaussian, Origin, Probe
+from netgrain.probes import Data, Gaussian, Origin, Probe, checked_probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.random_head import RandomHead, find_random_head
@@ -47,6 +51,7 @@ PROBES = 8  # Gaussian points per member: beyond this, more members help more th
 DATA_PROBES = 128
 CHUNK = 4  # members of a unit of work
 CHUNK_VMAPPED = 32  # of one that computes them in one pass
+SHAPE_ADVICE = "pass the input shape it expects"
 
 
 @one_thread()
@@ -80,15 +85,17 @@ def sampled_geometry(
     GPU; the result is the same up to rounding.
     """
     shape = checked_shape(input_shape)
-    check_counts(members, tolerance, probes, first_layer)
-    dev = best_device() if device is None else torch.device(device)
+    members, seed = check_counts(members, tolerance, probes, first_layer, seed)
+    output, keep = checked_output(output), whole("keep", keep, 1)
+    check_places(engine, workers, chunk, vmapped, progress)
+    checked_probe(probe, shape)
+    dev = best_device() if device is None else checked_device(device)
     via = engine_for(engine, workers, dev)
     model = member(make, seed, 0)
     name = family_name(make, model)
     _check_family(make, model, seed)
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    with torch.no_grad():
-        select(forward(model, x), output)
+    check_differentiable(model, x, output, advice=SHAPE_ADVICE)
     check_deterministic(model, x)
     resolved = resolve(probe, model, shape, output)
 
@@ -187,15 +194,19 @@ def geometry_of(
     >>> geometry_of(net, Data(torch.zeros(3, 2))).matrix().tolist()
     [[1.0, 2.0], [2.0, 4.0]]
     """
-    listed = [models] if isinstance(models, nn.Module) else list(models)
-    if not listed:
-        raise NetgrainError("expected at least one model, found none.")
+    listed = listed_models(models)
+    checked_probe(probe)
+    if probe is None:
+        raise NetgrainError("probe expects Origin(), Gaussian(σ) or Data(X), found None; pass one of them.")
     if input_shape is None:
         if not isinstance(probe, Data):
             raise NetgrainError("expected input_shape=, as in (3, 32, 32): only a Data probe knows its own.")
         input_shape = tuple(probe.X.shape[1:])
     shape = checked_shape(input_shape)
-    check_counts(len(listed), None, probes, "never")
+    checked_probe(probe, shape)
+    seed = check_counts(None, None, probes, "never", seed)[1]
+    output, keep = checked_output(output), whole("keep", keep, 1)
+    switch("progress", progress)
     count = probes or (len(probe.X) if isinstance(probe, Data) else _probe_count(probe, None))
     reduction = Reduction(math.prod(shape), 1 / len(probe.points(shape, count, 0)), lambda f: f, keep=keep)
     zero = 0
@@ -209,6 +220,7 @@ def geometry_of(
                 note = note or resolved.note
             points = resolved.probe.points(shape, count, stream(seed, "probe", i)).to(_place(model), model_dtype(model))
             call = frozen(model)
+            check_differentiable(call, points[:1], output, advice=ADVICE if isinstance(probe, Data) else SHAPE_ADVICE)
             if i == 0:
                 check_deterministic(call, points[:3] if len(points) > 1 else points)
             nonzero = False
@@ -223,7 +235,7 @@ def geometry_of(
             bar.advance()
     about = Provenance(
         "sampled",
-        model=", ".join(sorted({type(m).__name__ for m in listed})),
+        model=", ".join(sorted({type(unwrapped_model(m)).__name__ for m in listed})),
         probe=resolved.text,
         output=describe_output(output),
         seed=seed,
@@ -315,7 +327,7 @@ def _plan(
         return None, "plain sampling: away from the origin the forward pass depends on the first layer"
     try:
         plan = find_first_layer(make, model, shape, seed=seed, output=output)
-    except CannotIntegrate as e:
+    except (CannotIntegrate, NotFinite) as e:  # it was also looked at away from the origin
         if first_layer == "always":
             raise NetgrainError(f"the first layer cannot be integrated: {e}; use first_layer='auto'.") from e
         return None, f"plain sampling: {e}"
@@ -340,29 +352,53 @@ def _schedule(members: int | None) -> list[int]:
 # --- checks -------------------------------------------------------------------------------------------------------
 
 
-def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    try:
-        sizes = tuple(int(n) for n in shape)
-    except (TypeError, ValueError):
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise NetgrainError(
-            f"expected input_shape as positive sizes without the batch, as in (1, 32, 32); found {shape!r}."
-        )
-    return sizes
-
-
-def check_counts(members: int | None, tolerance: float | None, probes: int | None, first_layer: str) -> None:
+def check_counts(
+    members: int | None, tolerance: float | None, probes: int | None, first_layer: str, seed: int = 0
+) -> tuple[int | None, int]:
+    """Refuse numbers that are none; members and seed as plain numbers."""
     if members is not None and tolerance is not None:
         raise NetgrainError("expected members= or tolerance=, found both; keep one.")
-    if members is not None and members < 1:
+    if members is not None and (members := whole("members", members)) < 1:
         raise NetgrainError(f"expected at least one member, found {members}.")
-    if tolerance is not None and not 0 < tolerance < 1:
+    if tolerance is not None and not 0 < number("tolerance", tolerance) < 1:
         raise NetgrainError(f"expected a tolerance between 0 and 1 (0.01 asks for Corr 0.99), found {tolerance}.")
-    if probes is not None and probes < 1:
+    if probes is not None and whole("probes", probes) < 1:
         raise NetgrainError(f"expected at least one probe point per member, found {probes}.")
     if first_layer not in ("auto", "never", "always"):
-        raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {first_layer!r}.")
+        raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {found(first_layer)}.")
+    return members, whole("seed", seed)
+
+
+def check_places(engine: object, workers: object, chunk: object, vmapped: object, progress: object) -> None:
+    """Refuse what is no engine, no number of workers, no switch."""
+    if engine is not None and not isinstance(engine, str) and not hasattr(engine, "run"):
+        raise NetgrainError(f"engine expects a name such as 'processes', or an engine, found {found(engine)}.")
+    if workers is not None:
+        whole("workers", workers)  # how many it may be, engines say
+    if chunk is not None:
+        whole("chunk", chunk, 1)
+    switch("vmapped", vmapped)
+    switch("progress", progress)
+
+
+def listed_models(models: object) -> list[nn.Module]:
+    """One or more given models as a list; else a sentence."""
+    if isinstance(models, nn.Module):
+        return [models]
+    wanted = "models expects a torch.nn.Module or a list of them"
+    if isinstance(models, type) or (callable(models) and not hasattr(models, "__iter__")):
+        raise NetgrainError(
+            f"{wanted}, found {found(models)}; call it to get a model, or use average_geometry for the whole family."
+        )
+    if isinstance(models, str | bytes | dict | Tensor) or not hasattr(models, "__iter__"):
+        raise NetgrainError(f"{wanted}, found {found(models)}.")
+    listed = list(models)
+    if not listed:
+        raise NetgrainError("expected at least one model, found none.")
+    for i, model in enumerate(listed):
+        if not isinstance(model, nn.Module):
+            raise NetgrainError(f"expected torch.nn.Module members, found {type(model).__name__} at index {i}.")
+    return listed
 
 
 def _probe_count(probe: Probe, probes: int | None) -> int:
@@ -398,8 +434,6 @@ def _check_family(make: Make, first: nn.Module, seed: int) -> None:
 
 
 def _check_given(model: nn.Module, i: int) -> None:
-    if not isinstance(model, nn.Module):
-        raise NetgrainError(f"expected torch.nn.Module members, found {type(model).__name__} at index {i}.")
     check_weights(model, f"model {i}")
     batch = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
     for name, module in model.named_modules():
@@ -413,7 +447,9 @@ def _check_given(model: nn.Module, i: int) -> None:
 def _frozen_copy(model: nn.Module) -> nn.Module:
     import copy
 
-    return copy.deepcopy(model).requires_grad_(False)
+    model = unwrapped_model(model)
+    # a copy of a scripted module cannot be frozen; it is only looked at, so it may be the model itself
+    return model if isinstance(model, torch.jit.ScriptModule) else without_gradients(copy.deepcopy(model))
 
 
 def _place(model: nn.Module) -> torch.device:

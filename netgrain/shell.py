@@ -14,18 +14,31 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from netgrain.arguments import MOST_INPUTS
 from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.model_names import BUILTIN_NAMES, check_name
 
 if TYPE_CHECKING:
     from netgrain.data import Dataset
     from netgrain.ensemble import Make
 
-MOST_INPUTS = 10**8  # one input of more numbers than this does not fit a computer together with its gradients
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
+
+
+def known_model(written: str | list[str]) -> str | list[str]:
+    """The models of a command line, refused before torch is loaded if they cannot be any."""
+    with plain_words():
+        for spec in [written] if isinstance(written, str) else written or []:
+            check_name(spec, Path.cwd())
+    return written
+
 
 # options that several commands share
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.", callback=known_model
+    ),
 ]
 DataOption = Annotated[
     str,
@@ -64,7 +77,7 @@ def parse_input(text: str) -> tuple[int, ...]:
 def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
     from netgrain.memory import shortage
-    from netgrain.models.loading import BUILTIN_NAMES, load_model
+    from netgrain.models.loading import load_model
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
     builtin = spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES

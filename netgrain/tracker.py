@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.arguments import checked_shape, whole
 from netgrain.correlation import correlation
-from netgrain.ensemble import Output, describe_output, forward, frozen, seeded, select
+from netgrain.ensemble import Output, checked_output, describe_output, forward, frozen, seeded, select
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.evolution import velocity
+from netgrain.failures import check_not_lazy
 from netgrain.forms import Factored
 from netgrain.geometry import Geometry, corr
 from netgrain.packed import read_packed, write_packed
-from netgrain.probes import Data, Probe
+from netgrain.probes import Data, Probe, checked_probe
 from netgrain.projection import Projection, factor
 from netgrain.provenance import Provenance
-from netgrain.sampling import geometry_of
+from netgrain.sampling import geometry_of, listed_models
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,9 +84,10 @@ class GeometryTracker:
         seed: int = 0,
         keep: int = 8,
     ) -> None:
-        self.models = [models] if isinstance(models, nn.Module) else list(models)
-        self.probe, self.output, self.seed, self.G0 = probe, output, seed, G0
-        self.every, self.keep = _whole("every", every, 1), _whole("keep", keep, 0)
+        self.models = listed_models(models)
+        checked_probe(probe)
+        self.probe, self.output, self.seed, self.G0 = probe, checked_output(output), whole("seed", seed), G0
+        self.every, self.keep = whole("every", every, 1), whole("keep", keep, 0)
         self.input_shape = _shape(probe, input_shape)
         self.d = math.prod(self.input_shape)
         self._check_models()
@@ -106,7 +109,7 @@ class GeometryTracker:
 
         A step that was measured already (by a run that this one resumes) is not measured again.
         """
-        step = _whole("step", step, 0)
+        step = whole("step", step, 0)
         if step in self.steps:
             return self._row(self.steps.index(step))
         if self.steps and not force and step % self.every:
@@ -287,11 +290,8 @@ class GeometryTracker:
     # --- checks -----------------------------------------------------------------------------------------------
 
     def _check_models(self) -> None:
-        if not self.models:
-            raise NetgrainError("expected at least one model, found none.")
         for i, model in enumerate(self.models):
-            if not isinstance(model, nn.Module):
-                raise NetgrainError(f"expected torch.nn.Module members, found {type(model).__name__} at index {i}.")
+            check_not_lazy(model, f"model {i}")
             if next(model.parameters(), None) is None:
                 raise NetgrainError(f"model {i} ({type(model).__name__}) has no parameters, so nothing will change.")
         if len({id(model) for model in self.models}) < len(self.models):
@@ -305,7 +305,7 @@ class GeometryTracker:
             point = self.probe.points(self.input_shape, 1, 0)[:1].to(p.device, p.dtype)
             outputs = select(forward(frozen(model), point), self.output).shape[1]
         asked = probes if probes is not None else DATA_POINTS if isinstance(self.probe, Data) else POINTS
-        _whole("probes", asked, 1)
+        whole("probes", asked, 1)
         available = len(self.probe.points(self.input_shape, asked, 0))
         fit = ROWS // (len(self.models) * outputs * self.d * 4)
         return max(1, min(asked, available, fit))
@@ -326,13 +326,7 @@ def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
             module.training = training
 
 
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise NetgrainError(f"{name} expects a whole number from {least} upwards, found {value!r}.")
-    return value
-
-
 def _shape(probe: Probe, shape: Sequence[int] | None) -> tuple[int, ...]:
     if shape is None and not isinstance(probe, Data):
         raise NetgrainError("expected input_shape=, as in (3, 32, 32): only a Data probe knows its own.")
-    return tuple(probe.X.shape[1:]) if shape is None and isinstance(probe, Data) else tuple(shape or ())
+    return tuple(probe.X.shape[1:]) if shape is None and isinstance(probe, Data) else checked_shape(shape)

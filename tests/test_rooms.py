@@ -9,8 +9,10 @@ import pytest
 
 ORDER = [
     "errors",
+    "arguments",
     "environment",
     "memory",
+    "failures",
     "estimate",
     "threads",
     "provenance",
@@ -18,6 +20,7 @@ ORDER = [
     "packed",
     "arrays",
     "stem",
+    "model_names",
     "models",
     "probes",
     "progress",

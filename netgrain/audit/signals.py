@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.layers import LayerProfile, Loser, layer_profile
 from netgrain.audit.validity import validity
@@ -31,7 +32,6 @@ from netgrain.ensemble import Make, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry
-from netgrain.sampling import checked_shape
 
 INVISIBLE, HARD, EASY = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among

@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, forward, member, model_dtype
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr
-from netgrain.models.arguments import did_you_mean
-from netgrain.sampling import checked_shape, family_name
+from netgrain.model_names import did_you_mean
+from netgrain.sampling import family_name
 
 SHARES = (0.5, 0.9, 0.99)
 MOST_DENSE = 1024  # dimensions up to which the difference is decomposed as a whole

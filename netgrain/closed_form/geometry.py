@@ -23,9 +23,9 @@ from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.processes import AtKink, NeedsMembers, NormalisesNothing
 from netgrain.closed_form.propagate import Propagation
 from netgrain.closed_form.rules import recorded_activation
-from netgrain.closed_form.trace import Ref, Trace, Unsupported, record, refs_in, weights_in
+from netgrain.closed_form.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.correlation import fidelity
-from netgrain.ensemble import Make, Output, describe_output, member, model_dtype, stream
+from netgrain.ensemble import Make, Output, checked_output, describe_output, member, model_dtype, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker
@@ -92,6 +92,7 @@ def closed_form_geometry(
         name = type(laws.model).__name__
         raise NetgrainError(f"the model ({name}) has no parameters, so there is no family to average over.")
     trace = record(laws.model, torch.zeros(2, *shape, dtype=torch.float32 if laws.on_meta else model_dtype(laws.model)))
+    output = checked_output(output, outputs_of(trace))
     job = _Job(make, laws, trace, shape, output, seed, narrowest)
     place = _Place(None, "origin") if probe is None or isinstance(probe, Origin) else _Place(probe, probe.describe())
     if place.probe is None:

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from netgrain.closed_form.records import RULES, Call, Record, Source, constant, truncated_normal
 from netgrain.ensemble import Make, member, seeded, stream
+from netgrain.failures import unwrapped_model
 
 UNSEEN = Record("unknown", escaped=True)  # a storage that no watched operation created
 # ways to a tensor's memory around the dispatcher
@@ -58,6 +59,7 @@ def _run(make: Make, seed: int, on_meta: bool) -> tuple[nn.Module, Program]:
         program = stack.enter_context(Program())
         stack.enter_context(_Questions(program, on_meta))
         model = make()
+        model = unwrapped_model(model) if isinstance(model, nn.Module) else model
         program.trusted = _outside_generators() == before
     return model, program
 

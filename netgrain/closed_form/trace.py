@@ -9,6 +9,7 @@ meta device would import its compiler first, which takes seconds.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -100,7 +101,14 @@ def record(model: nn.Module, x: Tensor) -> Trace:
     names = {id(t): n for n, t in model.named_parameters()} | {id(t): n for n, t in model.named_buffers()}
     watch = _Watch(names, [*model.parameters(), *model.buffers()], x)
     try:
-        with torch.no_grad(), torch.device(x.device), _module_names(model, watch), watch:
+        # with gradients enabled, though none is taken: a forward that switches them off shows itself
+        with (
+            torch.inference_mode(False),
+            torch.set_grad_enabled(watch.gradients),
+            torch.device(x.device),
+            _module_names(model, watch),
+            watch,
+        ):
             y = model(x)
     except Unsupported:
         raise
@@ -111,6 +119,13 @@ def record(model: nn.Module, x: Tensor) -> Trace:
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
         raise Unsupported("the module's output is not a tensor computed from its input")
     return Trace(tuple(x.shape[1:]), watch.steps, watch.refs[id(y)])
+
+
+def outputs_of(trace: Trace) -> int:
+    """Numbers that the module returns for one input."""
+    if trace.output.step < 0:
+        return math.prod(trace.input_shape)
+    return math.prod(trace.steps[trace.output.step].shapes[trace.output.item][1:])
 
 
 @dataclass(eq=False)
@@ -125,6 +140,7 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.refs: dict[int, Ref] = {id(self.x): Ref(-1)}
         self.stand_in = any(t.is_meta for t in self.tensors)
+        self.gradients = not any(t.requires_grad for t in self.tensors)  # else a graph would be kept
         self.alive: list[Any] = [self.x]  # so that no id is used twice
         self.storages: dict[int, set[int]] = {_storage(self.x): {id(self.x)}}
 
@@ -140,6 +156,12 @@ class _Watch(TorchFunctionMode):
         recorded = _replaced(args, self._argument), _replaced(kwargs, self._argument)
         before = {id(t): t._version for t in touched}
         name = _name(function)
+        if self.gradients and not torch.is_grad_enabled() and name not in ABOUT_SHAPES:
+            place = f"'{self.module[0]}'" if self.module[0] else "its forward"
+            raise Unsupported(f"{place} switches gradients off ({name} under no_grad)")
+        if any(isinstance(v, float) and math.isnan(v) for v in _plain_numbers((args, kwargs))):
+            place = f" in '{self.module[0]}'" if self.module[0] else ""
+            raise Unsupported(f"{name}{place} is given NaN")
         out = self._run(name, function, args, kwargs)
         written = [t for t in touched if t._version != before[id(t)]]
         outputs = list(_tensors(out))
@@ -226,6 +248,16 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(v)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
+
+
+def _plain_numbers(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for v in value:
+            yield from _plain_numbers(v)
+    elif isinstance(value, dict):
+        yield from _plain_numbers(list(value.values()))
+    else:
+        yield value
 
 
 def _replaced(value: Any, replace: Callable[[Tensor], Any]) -> Any:

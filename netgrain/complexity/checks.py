@@ -12,13 +12,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from netgrain.arguments import found, is_number
 from netgrain.ensemble import check_weights
 from netgrain.errors import NetgrainError
+from netgrain.failures import check_not_lazy
 
 
 def checked_points(points: Any) -> Tensor:
     """Inputs (points, …): floating-point, finite, at least one."""
-    X: Tensor = torch.as_tensor(points).detach()
+    try:
+        X: Tensor = torch.as_tensor(points).detach()
+    except (TypeError, ValueError, RuntimeError) as e:  # torch raises all three
+        raise NetgrainError(f"expected inputs of shape (points, …) as a tensor or array, found {found(points)}.") from e
     if X.dim() < 2 or X.numel() == 0:
         raise NetgrainError(
             f"expected inputs of shape (points, …), at least one point, found shape {tuple(X.shape)}; "
@@ -41,7 +46,9 @@ def checked_points(points: Any) -> Tensor:
 def check_mode(model: Any) -> None:
     """Refuse what is not a module, weights that are not finite, and modes in which outputs are not functions of x."""
     if not isinstance(model, nn.Module):
-        raise NetgrainError(f"expected a torch.nn.Module, found {type(model).__name__}; wrap it in a module.")
+        way_out = "call it to get a model" if isinstance(model, type) else "wrap it in a module"
+        raise NetgrainError(f"expected a torch.nn.Module, found {found(model)}; {way_out}.")
+    check_not_lazy(model, "the model")
     if next(model.parameters(), None) is not None:
         check_weights(model)
     for name, module in model.named_modules():
@@ -113,6 +120,8 @@ def known(word: Any, names: Collection[str], what: str) -> str:
 
 
 def check_effort(rel_error: float, probes: int | None, batch: int) -> None:
+    if not is_number(rel_error):
+        raise NetgrainError(f"expected a number as relative error, found rel_error={found(rel_error)}.")
     if not rel_error > 0:
         raise NetgrainError(
             f"expected a relative error above zero, found rel_error={rel_error:g}; 0.02 is two percent."

@@ -18,6 +18,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from netgrain.arguments import whole
 from netgrain.complexity.checks import check_effort, check_finite, described, known
 from netgrain.complexity.maps import Map, Of, map_of
 from netgrain.complexity.products import Directions, forward_norms, reverse_norms
@@ -209,6 +210,7 @@ def squared_norms(
 ) -> SquaredNorms:
     """‖J(xᵢ)‖² of every point of a map, by the estimator asked for; see `geometric_complexity`."""
     known(estimator, ESTIMATORS, "estimator")
+    seed = whole("seed", seed)
     check_effort(rel_error, probes, batch)
     run = _Run(f, batch, seed, progress)
     if estimator == "exact" or (estimator == "auto" and f.k <= FEW_OUTPUTS):

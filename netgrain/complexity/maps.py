@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
 from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype, seeded
 from netgrain.errors import NetgrainError
+from netgrain.failures import check_finite_outputs
 
 Of = str | Callable[[Tensor], Tensor]
 
@@ -67,15 +68,17 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
     """The checked map of a model, for as long as the block lasts; the model is left as it was found."""
     X = checked_points(X)
     check_mode(model)
+    whole = frozen(model)
     h = of if callable(of) else KINDS[known(of, KINDS, "of")]
     # a model without parameters has no precision and no place of its own
     tensors = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
     dtype, device = (model_dtype(model), tensors[0].device) if tensors else (X.dtype, X.device)
-    with torch.inference_mode(False), _observed(model, layer) as observed:
+    with torch.inference_mode(False), _observed(model, whole, layer) as observed:
         width: list[int] = []  # of the outputs, from the passes of the check
 
         def call(x: Tensor) -> Tensor:
             y = _transformed(forward(observed, x), h, of)
+            check_finite_outputs(y, whole, x)
             width[:] = [y.shape[1]]
             return y
 
@@ -93,16 +96,12 @@ def _transformed(y: Tensor, h: Callable[[Tensor], Tensor], of: Of) -> Tensor:
                 "for the probability."
             )
         return h(y)
-    try:
-        return forward(h, y)
-    except NetgrainError as e:  # the words are those for a model
-        raise NetgrainError(f"of=: {str(e).replace('the model', 'the function')}") from e
+    return forward(h, y, who="of=: the function", advice="it gets the outputs as (batch, outputs)")
 
 
 @contextmanager
-def _observed(model: nn.Module, layer: str | None) -> Iterator[Callable[[Tensor], Any]]:
+def _observed(model: nn.Module, whole: Callable[[Tensor], Any], layer: str | None) -> Iterator[Callable[[Tensor], Any]]:
     """The model as a function of x, or the part of it that ends with a layer."""
-    whole = frozen(model)
     if layer is None:
         yield lambda x: unwrapped(whole(x))
         return

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.arguments import found, whole
 from netgrain.complexity.checks import check_effort, checked_labels, checked_points, known
 from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
 from netgrain.complexity.maps import Of, map_of
@@ -18,7 +19,8 @@ from netgrain.complexity.variants import margins
 from netgrain.ensemble import seeded, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.tracker import _evaluating, _whole
+from netgrain.failures import NotFinite, check_not_lazy
+from netgrain.tracker import _evaluating
 
 Row = dict[str, Estimate]
 
@@ -53,7 +55,8 @@ class Meter:
         seed: int = 0,
     ) -> None:
         if not isinstance(model, nn.Module):
-            raise NetgrainError(f"expected a torch.nn.Module, found {type(model).__name__}.")
+            raise NetgrainError(f"expected a torch.nn.Module, found {found(model)}.")
+        check_not_lazy(model, "the model")
         check_effort(rel_error, None, 1)
         self.model, self.of, self.layer = model, of, layer
         self.estimator, self.rel_error, self.seed = known(estimator, ESTIMATORS, "estimator"), rel_error, seed
@@ -127,7 +130,10 @@ class Meter:
         with map_of(self.model, X, self.of, self.layer) as f:
             for part in torch.arange(f.n).split(BATCH):
                 x = f.points(part).requires_grad_(True)
-                y = f.call(x)
+                try:
+                    y = f.call(x)
+                except NotFinite:
+                    return True
                 rows = torch.autograd.grad(y.sum(), x, allow_unused=True)[0] if y.requires_grad else None
                 if not bool(torch.isfinite(y).all()) or (rows is not None and not bool(torch.isfinite(rows).all())):
                     return True
@@ -199,7 +205,7 @@ class Meter:
 
 
 def _subset(available: int, points: int | None, seed: int) -> Tensor:
-    if points is None or available <= _whole("points", points, 1):
+    if points is None or available <= whole("points", points, 1):
         return torch.arange(available)
     return torch.randperm(available, generator=torch.Generator().manual_seed(seed))[:points].sort().values
 

@@ -13,13 +13,10 @@ from torch import Tensor
 from netgrain.complexity.maps import Map
 from netgrain.ensemble import in_double, stream
 from netgrain.errors import NetgrainError
+from netgrain.failures import check_connected
 from netgrain.flow import _prepare_forward_mode
 
 BLOCK = 64  # points whose probes come from one generator, so that a probe belongs to a point, not to a batch
-CUT = (
-    "the outputs are cut off from the inputs (rounding, detach() or no_grad inside the model, or a constant); "
-    "expected outputs that can be differentiated with respect to the inputs."
-)
 
 
 def reverse_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
@@ -39,8 +36,8 @@ def vector_products(f: Map, part: Tensor, vectors: Iterable[Tensor], count: int)
             along = (y * v.to(y)).sum()
             g = torch.autograd.grad(along, x, retain_graph=not last, allow_unused=True)[0] if y.requires_grad else None
             if g is None:
-                raise NetgrainError(CUT)
-            yield g.flatten(1)
+                check_connected(f.call, x)
+            yield torch.zeros_like(x).flatten(1) if g is None else g.flatten(1)
 
 
 def forward_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
@@ -54,9 +51,11 @@ def forward_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tenso
                 _, tangent = forward_mode.unpack_dual(f.call(dual))
             except NetgrainError as e:
                 raise NetgrainError(f"{str(e).rstrip('.')}; in forward mode: use estimator='vjp' or 'exact'.") from e
-            if tangent is None:
-                raise NetgrainError(CUT)
-            norms = in_double(tangent).square().sum(1)
+            if tangent is not None:
+                norms = in_double(tangent).square().sum(1)
+        if tangent is None:
+            check_connected(f.call, x)
+            norms = in_double(x.new_zeros(len(x)))
         yield norms
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from netgrain.arguments import whole
 from netgrain.complexity.maps import Of
 from netgrain.complexity.meter import NOTHING, Meter, Row
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.packed import read_packed, write_packed
-from netgrain.tracker import _whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ class ComplexityTracker(Meter):
                 f"log expects a callable log(dict, step), found {type(log).__name__}; "
                 "for a SummaryWriter pass log=to_tensorboard(writer)."
             )
-        self.every, self.log = _whole("every", every, 1), log
+        self.every, self.log = whole("every", every, 1), log
         super().__init__(
             model,
             X,
@@ -106,7 +106,7 @@ class ComplexityTracker(Meter):
         loss: kept beside the numbers. A step that was measured already (by a run that this one resumes) is not
         measured again.
         """
-        step = _whole("step", step, 0)
+        step = whole("step", step, 0)
         if step in self.steps:
             return self._row(self.steps.index(step))
         if self.steps and step < self.steps[-1]:

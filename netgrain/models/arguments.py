@@ -1,24 +1,10 @@
 """What a model accepts as arguments, and the one sentence said when it is given something else."""
 
-import difflib
 import math
-from collections.abc import Iterable
 from numbers import Integral, Real
 
 from netgrain.errors import NetgrainError
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest known word as a question to append to a sentence, or nothing when none is near.
-
-    >>> did_you_mean("ResNet81", ["mlp", "resnet18"])
-    " Did you mean 'resnet18'?"
-    >>> did_you_mean("banana", ["mlp", "resnet18"])
-    ''
-    """
-    originals = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(word.casefold(), originals, n=1, cutoff=0.5)
-    return f" Did you mean {originals[near[0]]!r}?" if near else ""
+from netgrain.model_names import did_you_mean
 
 
 def check_whole_number(owner: str, name: str, value: object, hint: str, *, at_least: int = 1) -> None:

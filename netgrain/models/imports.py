@@ -13,7 +13,7 @@ from types import ModuleType
 
 from netgrain.errors import NetgrainError
 from netgrain.files import is_file
-from netgrain.models.arguments import did_you_mean
+from netgrain.model_names import did_you_mean, no_file
 
 # The modules each folder brought along, by name. Two folders may both have a `helper.py`.
 _brought: dict[Path, dict[str, ModuleType]] = {}
@@ -68,13 +68,7 @@ def module_from_file(file: Path, written: str) -> ModuleType:
     user wrote it, for the sentence that says what is wrong.
     """
     if not is_file(file):
-        beside: list[str] = []
-        with contextlib.suppress(OSError):  # a name too long for a folder
-            beside = [other.name for other in file.parent.glob("*.py")]
-        raise NetgrainError(
-            f"There is no file {written!r} (looked for {file}).{did_you_mean(file.name, beside)} "
-            "Check the path, or the folder you are in."
-        )
+        raise NetgrainError(no_file(written, file))
     source = file.read_bytes()
     digest = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
     name = f"netgrain_user_{re.sub(r'[^0-9A-Za-z_]', '_', file.stem)}_{digest}"

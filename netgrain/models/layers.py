@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.errors import NetgrainError
-from netgrain.models.arguments import did_you_mean
+from netgrain.model_names import did_you_mean
 
 Activation = str | Callable[..., Any]  # a name, a maker of modules, or a function from tensor to tensor
 

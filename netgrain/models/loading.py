@@ -1,7 +1,6 @@
 """Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`, `timm:NAME`."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from types import MappingProxyType, ModuleType
 from torch import nn
 
 from netgrain.errors import NetgrainError
-from netgrain.models.arguments import did_you_mean
+from netgrain.model_names import BUILTIN_NAMES, FILE, MODULE, TIMM, check_name, did_you_mean, path_of
 from netgrain.models.imports import importable, module_by_name, module_from_file
 from netgrain.models.lenet import LeNet, SmallLeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
-from netgrain.models.timm_models import PREFIX, find_timm
+from netgrain.models.timm_models import find_timm
 from netgrain.models.vgg import VGG11
 from netgrain.models.vit import ViT
 
@@ -28,10 +27,6 @@ BUILTIN: dict[str, type[nn.Module]] = {
     "resnet18": ResNet18,
     "vit": ViT,
 }
-BUILTIN_NAMES = tuple(BUILTIN)
-
-_FILE = re.compile(r"(?P<file>.+?\.py)(:(?P<name>[^:=,]*))?(:(?P<options>.*))?")
-_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[^:=,]*)(:(?P<options>.*))?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -118,36 +113,17 @@ def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | Non
     head, _, rest = spec.partition(":")
     if builtin := BUILTIN.get(head.strip().casefold()):
         return builtin, rest, None
-    if head.strip().casefold() == PREFIX:
+    if head.strip().casefold() == TIMM:
         return *find_timm(spec), None
-    if match := _FILE.fullmatch(spec):
-        file = _path(match["file"], base)
-        _check_named(spec, match["file"], match["name"])
+    check_name(spec, base)
+    if match := FILE.fullmatch(spec):
+        file = path_of(match["file"], base)
         module = module_from_file(file, match["file"])
         return _callable_in(module, match["name"], match["file"]), match["options"] or "", file.parent
-    if match := _MODULE.fullmatch(spec):
-        _check_named(spec, match["module"], match["name"])
-        module = module_by_name(match["module"], base, BUILTIN_NAMES)
-        return _callable_in(module, match["name"], match["module"]), match["options"] or "", base
-    raise NetgrainError(
-        f"There is no built-in model called {head!r}.{did_you_mean(head, BUILTIN_NAMES)} Known models: "
-        f"{', '.join(BUILTIN_NAMES)}; your own is written path/file.py:name or package.module:name."
-    )
-
-
-def _path(text: str, base: Path) -> Path:
-    try:
-        return (base / Path(text).expanduser()).resolve()
-    except (ValueError, RuntimeError, OSError) as e:  # a zero byte, nobody's home, links in a circle
-        raise NetgrainError(f"{text!r} cannot be the path of a file ({e}): check how it is written.") from e
-
-
-def _check_named(spec: str, source: str, name: str | None) -> None:
-    if not name:
-        raise NetgrainError(
-            f"{spec!r} names {source!r} but no model in it: write {source}:NAME with the class or function "
-            "that returns the model."
-        )
+    match = MODULE.fullmatch(spec)
+    assert match is not None, "check_name lets nothing else through"
+    module = module_by_name(match["module"], base, BUILTIN_NAMES)
+    return _callable_in(module, match["name"], match["module"]), match["options"] or "", base
 
 
 def _callable_in(module: ModuleType, name: str, source: str) -> Callable[..., object]:

@@ -15,9 +15,10 @@ import torch
 from torch import nn
 
 from netgrain.errors import NetgrainError
-from netgrain.models.arguments import check_whole_number, did_you_mean
+from netgrain.model_names import TIMM, did_you_mean
+from netgrain.models.arguments import check_whole_number
 
-PREFIX = "timm"
+PREFIX = TIMM
 MISSING = ("nms", "qnms")
 _declared: list[torch.library.Library] = []  # a library that is collected takes its operators along
 

@@ -1,0 +1,183 @@
+"""What is wrong with a model that fails, returns no numbers or lets no gradient through: the place and the way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from netgrain.errors import NetgrainError
+from netgrain.memory import shortage
+
+ADVICE = "give it inputs of the shape it expects"
+CUT = (
+    "the outputs are cut off from the inputs (rounding, detach() or no_grad inside the model); "
+    "expected outputs that can be differentiated with respect to the inputs."
+)
+
+
+class NotFinite(NetgrainError):
+    """Outputs or input gradients are NaN or Inf; the message names the module where that begins."""
+
+
+# --- a model that raises --------------------------------------------------------------------------------------------
+
+
+def why_it_failed(error: BaseException, shape: tuple[int, ...], who: str, advice: str) -> str:
+    """One sentence: the shape that a model failed on, its own words, and what to do about them."""
+    if short := shortage(error):
+        return short
+    reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[0].split())
+    if missing := re.search(r"forward\(\) missing \d+ required positional arguments?: (.+)", reason):
+        return f"{who}'s forward needs {missing[1]} too; wrap it in a module that takes one tensor."
+    if "argument #1 'indices'" in reason:
+        return (
+            f"{who} looks up tokens in an Embedding, and whole numbers cannot be differentiated; "
+            "pass the part of it that takes embeddings, as a module of its own."
+        )
+    return f"{who} failed on inputs of shape {shape} ({reason.rstrip('.')}); {_fitting(reason, shape) or advice}."
+
+
+def _fitting(reason: str, shape: tuple[int, ...]) -> str:
+    """What to do where the mistake is a common one."""
+    channels = re.search(r"to have (\d+) channels, but got (\d+) channels", reason)
+    if channels and len(shape) > 1 and shape[-1] == int(channels[1]):
+        return f"put the channels first, as in {(shape[-1], *shape[:-1])}"
+    too_many = re.search(r"Expected (\d)D \(unbatched\) or (\d)D \(batched\) input", reason)
+    if too_many and len(shape) == int(too_many[2]):
+        return f"leave out the batch: inputs are given without the batch, as in {shape[1:]}"
+    return ""
+
+
+# --- weights that are not there -------------------------------------------------------------------------------------
+
+
+def check_not_lazy(model: nn.Module, who: str) -> None:
+    """Refuse modules whose weights get their shape with the first forward pass."""
+    for name, t in (*model.named_parameters(), *model.named_buffers()):
+        if isinstance(t, UninitializedParameter | UninitializedBuffer):
+            owner = name.rpartition(".")[0]
+            raise NetgrainError(
+                f"{who}: '{owner}' ({type(model.get_submodule(owner)).__name__}) has no weights before its first "
+                "forward pass; write out its sizes, or run one batch through the model before you pass it on."
+            )
+
+
+def unwrapped_model(model: nn.Module) -> nn.Module:
+    """The module inside torch.compile and DataParallel: the same function of the same weights."""
+    while True:
+        inner = model._modules.get("_orig_mod") if type(model).__name__ == "OptimizedModule" else None
+        if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inner = model.module
+        if inner is None:
+            return model
+        model = inner
+
+
+# --- outputs that are not numbers -----------------------------------------------------------------------------------
+
+
+def check_finite_outputs(y: Tensor, call: Callable[[Tensor], Any], x: Tensor) -> None:
+    """Refuse outputs y = call(x) with NaN or Inf, and name the first module that returns one."""
+    # a sum is finite only if all entries are (up to overflow, looked at again)
+    if bool(torch.isfinite(y.detach().sum())) or bool(torch.isfinite(y.detach()).all()):
+        return
+    at_origin = not bool(x.detach().any())
+    where = " at x = 0" if at_origin else ""
+    way_out = ", or use another probe, as in Gaussian(1)" if at_origin else ""
+    raise NotFinite(
+        f"the model returns NaN or Inf{where}{_first_not_finite(call, x)}; expected finite outputs: look for a "
+        f"division by zero, a logarithm or root of a negative number, or an overflow{way_out}."
+    )
+
+
+def check_finite_gradient(rows: Tensor, call: Callable[[Tensor], Any], x: Tensor) -> None:
+    """Refuse input gradients with NaN or Inf, at outputs that are finite."""
+    if bool(torch.isfinite(rows.sum())) or bool(torch.isfinite(rows).all()):
+        return
+    place = _first_not_finite(call, x) or _first_gradient_not_finite(call, x)
+    raise NotFinite(
+        f"the input gradient has NaN or Inf{place}, although the outputs are finite; look for a root of zero, a "
+        "division by zero or an overflow."
+    )
+
+
+def _first_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
+    """ ", first in 'name' (Kind)" for the first module whose output is not finite; empty if none is."""
+    seen: list[str] = []
+
+    def look(where: str, output: Any) -> None:
+        if not seen and any(not bool(torch.isfinite(t).all()) for t in _tensors(output)):
+            seen.append(where)
+
+    with torch.no_grad(), _watching(call, look):
+        call(x.detach())
+    return f", first in {seen[0]}" if seen else ""
+
+
+def _first_gradient_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
+    """ ", first behind 'name' (Kind)": the last module whose output has a gradient that is not finite."""
+    seen: list[str] = []
+
+    def look(where: str, output: Any) -> None:
+        def judge(gradient: Tensor) -> None:
+            if not seen and not bool(torch.isfinite(gradient).all()):
+                seen.append(where)
+
+        for t in _tensors(output):
+            if t.requires_grad:
+                t.register_hook(judge)
+
+    with torch.enable_grad(), _watching(call, look):
+        place = x.detach().requires_grad_(True)
+        torch.autograd.grad(next(_tensors(call(place))).sum(), place, allow_unused=True)
+    return f", first behind {seen[0]}" if seen else ""
+
+
+@contextmanager
+def _watching(call: Callable[[Tensor], Any], look: Callable[[str, Any], None]) -> Iterator[None]:
+    """Inside, `look` gets the place and the output of every module that runs, innermost first; no hook stays behind."""
+    model = call if isinstance(call, nn.Module) else getattr(call, "model", None)
+    handles = []
+    if isinstance(model, nn.Module) and not isinstance(model, torch.jit.ScriptModule):
+        for name, module in model.named_modules():
+            place = (
+                f"'{name}' ({type(module).__name__})" if name else f"the model's own forward ({type(model).__name__})"
+            )
+
+            def hook(_module: nn.Module, _inputs: Any, output: Any, place: str = place) -> None:
+                look(place, output)
+
+            handles.append(module.register_forward_hook(hook))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
+        yield value
+    elif isinstance(value, tuple | list):
+        for v in value:
+            yield from _tensors(v)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+# --- outputs without a gradient -------------------------------------------------------------------------------------
+
+
+def check_connected(call: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """Outputs call(x) without a gradient may be constants; if they change with x, the gradient was cut off."""
+    generator = torch.Generator().manual_seed(0)
+    elsewhere = x.detach() + (1 + x.detach().abs()) * torch.randn(x.shape, generator=generator).to(x)
+    with torch.no_grad():
+        if not torch.equal(call(elsewhere), call(x.detach())):
+            raise NetgrainError(CUT)
