@@ -1,7 +1,7 @@
 """Is a cheap estimate of G good enough? A few dozen plainly sampled members decide, within a tolerance.
 
-Corr of the two is corrected for sampling noise, so that 32 members tell 0.99 from 1 although their own matrix is far from
-G. Scale, the mean of the points and the leading directions of the sample are compared beside it.
+Corr of the two is corrected for sampling noise, so that a few dozen members tell 0.99 from 1 although their own matrix
+is far from G. Scale, the mean of the points and the leading directions of the sample are compared beside it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netgrain.correlation import correlation, trace
 from netgrain.estimate import Estimate
-from netgrain.forms import Form
+from netgrain.forms import Dense, Form, Kronecker
 from netgrain.spectrum import decompose
 
 STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
@@ -29,6 +29,7 @@ PARTS = 16  # batches of members that error bars come from
 class Agreement:
     """Sampled over estimated, with errors; `corr` of the two."""
 
+    members: int
     corr: Estimate
     scale: Estimate
     along: dict[str, Estimate] = field(default_factory=dict)
@@ -56,17 +57,29 @@ class Agreement:
 
     @property
     def text(self) -> str:
-        return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {self.scale.value:.3f} ± {self.scale.stderr:.3f}"
+        scale = f"{self.scale.value:.3f} ± {self.scale.stderr:.3f}"
+        return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {scale}"
 
 
-def agreement(estimate: Form, plain: Form, *, paired: bool = False, centre: Tensor | None = None) -> Agreement:
-    """Compare an estimate with plainly sampled members; paired: made of the same ones. centre: mean of the points."""
+def agreement(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> Agreement:
+    """Compare an estimate with plainly sampled members, other ones than it may be made of. centre: mean of the points.
+
+    For Corr the estimate counts as it stands: its own noise is a part of its error.
+    """
+    fixed = _as_it_stands(estimate)
     along = {}
     if centre is not None and float(centre.norm()) > 0:
-        along["the mean of the points"] = ratio_along(estimate, plain, (centre / centre.norm()).flatten()[None])
+        along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
     if plain.parts >= 4:
-        along["leading directions of the sample"] = leading_ratio(estimate, plain)
-    return Agreement(correlation(estimate, plain, paired=paired), _ratio(trace(plain), trace(estimate)), along)
+        along["leading directions of the sample"] = leading_ratio(fixed, plain)
+    return Agreement(plain.parts, correlation(fixed, plain), _ratio(trace(plain), trace(estimate)), along)
+
+
+def _as_it_stands(form: Form) -> Form:
+    """Without its parts."""
+    if isinstance(form, Kronecker):
+        return Kronecker(_as_it_stands(form.core), form.copies, form.order)
+    return Dense(form.dense()) if form.parts else form
 
 
 def ratio_along(estimate: Form, plain: Form, basis: Tensor) -> Estimate:
@@ -79,29 +92,11 @@ def leading_ratio(estimate: Form, plain: Form) -> Estimate:
     halves = [range(i, plain.parts, 2) for i in (0, 1)]
     found = []
     for mine, others in (halves, halves[::-1]):
-        basis = _leading(plain.subset(mine))
+        basis = decompose(plain.subset(mine), LEADING).vectors[:LEADING]
         found.append(ratio_along(estimate, plain.subset(others), basis))
     return Estimate(
         sum(r.value for r in found) / 2, math.hypot(*(r.stderr for r in found)) / 2, sum(r.n for r in found)
     )
-
-
-def _leading(form: Form) -> Tensor:
-    spectrum = decompose(form, LEADING)
-    few = math.ceil(LEADING / spectrum.copies)
-    vectors = spectrum.vectors[:few]
-    if spectrum.copies == 1:
-        return vectors
-    from netgrain.forms import Kronecker
-
-    assert isinstance(form, Kronecker)
-    rows = []
-    for v in vectors:
-        for copy in range(spectrum.copies):
-            flat = torch.zeros(spectrum.copies, len(v), dtype=torch.float64)
-            flat[copy] = v
-            rows.append(form.from_copies(flat)[0])
-    return torch.stack(rows)
 
 
 def energy(form: Form, basis: Tensor) -> Estimate:

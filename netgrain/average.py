@@ -16,7 +16,15 @@ from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
 from netgrain.memory import shortage
 from netgrain.probes import checked_probe
-from netgrain.sampling import SHAPE_ADVICE, check_counts, check_places, sampled_geometry
+from netgrain.sampling import (
+    DEFAULT_TOLERANCE,
+    SHAPE_ADVICE,
+    Pilot,
+    check_counts,
+    check_places,
+    sampled_geometry,
+    why_not_within,
+)
 
 METHODS = ("auto", "closed-form", "sampled")
 SHARED = ("probe", "output", "seed", "probes", "tolerance", "progress")  # options of both methods
@@ -31,8 +39,10 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
 
     make: any callable that returns a fresh torch.nn.Module; input_shape: without the batch, as in (1, 32, 32).
     method: "closed-form" propagates second moments through the traced module (milliseconds, no network is sampled);
-    "sampled" averages over members; "auto" takes the closed form where every layer has one, else samples and says why
-    in `G.about.notes`. Asking for members= is asking for sampling.
+    "sampled" averages over members; "auto" takes the closed form where every layer has one and nothing is left out (or
+    a few dozen members show that what is left out is below the tolerance), else samples and says why in
+    `G.about.notes`. Asking for members= is asking for sampling. With method="closed-form" and a probe away from the
+    origin, keep= asks for that many leading directions by products with vectors, for inputs of any size.
 
     Options of both: probe=None (the origin, or its σ → 0 limit at a kink), seed=0, output="all" (sum over outputs; an
     index, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
@@ -60,15 +70,24 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
     if method == "sampled" or (method == "auto" and any(n in ASKING for n in asked)):
         return sampled_geometry(make, shape, **options)
     if method == "closed-form":
-        if asked:
+        if asked := [n for n in asked if n != "keep"]:
             raise NetgrainError(f"{asked[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-        return closed_form(make, shape, **{k: v for k, v in options.items() if k in SHARED})
+        return closed_form(make, shape, **{k: v for k, v in options.items() if k in (*SHARED, "keep")})
     try:
         G = _propagated(make, shape, narrowest=NARROW, **{k: v for k, v in options.items() if k in SHARED})
     except Unsupported as e:
-        G = sampled_geometry(make, shape, **options)
-        return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {e}")))
-    return G
+        why = str(e)
+    else:
+        if not G.about.leaves_out:
+            return G
+        tolerance = DEFAULT_TOLERANCE if options.get("tolerance") is None else options["tolerance"]
+        agreements = Pilot.of(make, shape, options).agreements(lambda _: G.form)
+        if not (why := why_not_within(agreements, tolerance)):
+            note = f"what the closed form leaves out is below the tolerance {tolerance:g}, as sampled members show"
+            return replace(G, about=replace(G.about, notes=(*G.about.notes, note)))
+        why = f"the closed form leaves something out ({'; '.join(G.about.leaves_out)}) and {why}"
+    G = sampled_geometry(make, shape, **options)
+    return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {why}")))
 
 
 def closed_form(make: Make, input_shape: Sequence[int], **options: Any) -> Geometry:

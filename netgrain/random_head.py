@@ -53,7 +53,7 @@ def find_random_head(
     x = torch.randn(2, *input_shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     linear = [(n, m) for n, m in model.named_modules() if type(m) is nn.Linear]
     ran: list[str] = []
-    handles = [m.register_forward_pre_hook(lambda *_, n=n: ran.append(n)) for n, m in linear]  # type: ignore[misc]
+    handles = [m.register_forward_pre_hook(lambda *_, n=n: ran.append(n)) for n, m in linear]
     try:
         with torch.no_grad():
             y = forward(model, x)

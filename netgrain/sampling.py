@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from netgrain.agreement import POINTS, STAGES, Agreement, agreement
 from netgrain.arguments import checked_shape, found, number, switch, whole
 from netgrain.correlation import fidelity
 from netgrain.engine import Engine, Outcome, Stream, engine_for
@@ -49,6 +52,7 @@ MOST_MEMBERS = 10_000
 SKETCH_MEMBERS = 256
 PROBES = 8  # Gaussian points per member: beyond this, more members help more than more points
 DATA_PROBES = 128
+MOST_PILOTED = 16_384  # inputs up to which first-layer integration away from the origin is tried on members
 CHUNK = 4  # members of a unit of work
 CHUNK_VMAPPED = 32  # of one that computes them in one pass
 SHAPE_ADVICE = "pass the input shape it expects"
@@ -65,6 +69,7 @@ def sampled_geometry(
     seed: int = 0,
     output: Output = "all",
     first_layer: str = "auto",
+    last_layer: str = "auto",
     probes: int | None = None,
     keep: int = 64,
     engine: Engine | str | None = None,
@@ -77,8 +82,10 @@ def sampled_geometry(
     """G = E_θ E_x[J(x)ᵀJ(x)] from fresh members of a family.
 
     members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
-    (default 0.01). first_layer: "auto" integrates it where that is exact, "never" samples plainly, "always" also where
-    it is only nearly exact (away from the origin). probes: points per member. keep: directions to keep when the
+    (default 0.01). first_layer: "auto" integrates it where that is exact, and away from the origin where a few dozen
+    members show it to be within the tolerance; "never" samples it, "always" integrates it also where it is only nearly
+    exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact; "never" does
+    not. probes: points per member. keep: directions to keep when the
     input is too large for anything but a sketch. engine: where members are computed ("processes", "ray", …; None:
     decided by the work), workers: how many at a time. device: default a GPU where there is one. The result depends on
     the seed, not on engine, workers or chunk. vmapped: members of a chunk side by side in one pass, by default on a
@@ -99,12 +106,20 @@ def sampled_geometry(
     check_deterministic(model, x)
     resolved = resolve(probe, model, shape, output)
 
-    plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
     head = None
-    if plan is None and first_layer == "auto" and not resolved.at_origin and not vmapped:
-        found = find_random_head(make, model, shape, seed=seed, output=output)
-        if isinstance(found, RandomHead):
-            head, integration = found, f"{integration}; last layer integrated ('{found.name}')"
+    if last_layer == "auto" and not resolved.at_origin and not vmapped:
+        ending = find_random_head(make, model, shape, seed=seed, output=output)
+        head = ending if isinstance(ending, RandomHead) else None
+    goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
+    plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
+    if plan is not None and not resolved.at_origin and first_layer == "auto":
+        pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head)
+        if reason := pilot.why_not(plan, DEFAULT_TOLERANCE if goal is None else goal):
+            plan, integration = None, f"plain sampling: {reason}"
+    if plan is not None:
+        head = None
+    if head is not None:
+        integration += f"; last layer integrated ('{head.name}')"
     count = _probe_count(resolved.probe, probes)
     asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
     notes = [resolved.note] if resolved.note else []
@@ -120,7 +135,6 @@ def sampled_geometry(
     size = math.prod(shape) if plan is None else plan.positions
     too_large = plan is not None and plan.stem is not None and plan.stem.size > DENSE_LIMIT
     reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
-    goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
     zero = 0
     # what tells these members from those of another call, where units are kept in one folder
     kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
@@ -303,6 +317,70 @@ class Rows:
         return Outcome({"zero": not bool(rows.any())}, {"rows": rows})
 
 
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """A few dozen members, sampled plainly, that judge whether an estimate is good enough."""
+
+    make: Make
+    seed: int
+    shape: tuple[int, ...]
+    probe: Probe
+    output: Output
+    device: torch.device
+    head: RandomHead | None
+
+    @classmethod
+    def of(cls, make: Make, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
+        """Other members than those that a closed form may have observed; options: those of `sampled_geometry`."""
+        seed, output = options.get("seed", 0) + 1, options.get("output", "all")
+        device = best_device() if options.get("device") is None else checked_device(options["device"])
+        model = member(make, seed, 0)
+        found = find_random_head(make, model, shape, seed=seed, output=output)
+        place = resolve(options.get("probe"), model, shape, output).probe
+        return cls(make, seed, shape, place, output, device, found if isinstance(found, RandomHead) else None)
+
+    def agreements(self, estimate: Callable[[int], Form]) -> Iterator[Agreement]:
+        """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number."""
+        rows = self._rows(None)
+        collected = self._reduction(None)
+        centre = self.probe.X.double().mean(0) if isinstance(self.probe, Data) else None
+        for start, stop in pairwise((0, *STAGES)):
+            for i in range(start, stop):
+                collected.add(rows.one(i).arrays["rows"])
+            yield agreement(estimate(stop), collected.form(), centre=centre)
+
+    def why_not(self, plan: FirstLayer, tolerance: float) -> str:
+        """Why the first layer is not integrated away from the origin; "" if members show that it may be."""
+        rows, collected = self._rows(plan), self._reduction(plan)
+
+        def integrated(members: int) -> Form:
+            for i in range(collected.members, members):
+                collected.add(rows.one(STAGES[-1] + i).arrays["rows"])  # other members than those that judge
+            return collected.form()
+
+        return why_not_within(self.agreements(integrated), tolerance)
+
+    def _rows(self, plan: FirstLayer | None) -> Rows:
+        head = self.head if plan is None else None
+        return Rows(self.make, self.seed, self.shape, self.probe, POINTS, self.output, plan, self.device, head)
+
+    def _reduction(self, plan: FirstLayer | None) -> Reduction:
+        points = len(self.probe.points(self.shape, POINTS, 0))
+        if plan is None:
+            return Reduction(math.prod(self.shape), 1 / points, lambda form: form, rows_memory=2**40)
+        return Reduction(plan.positions, plan.scale / points, plan.form)
+
+
+def why_not_within(agreements: Iterator[Agreement], tolerance: float) -> str:
+    """Look at growing numbers of members until they decide; "" if they show the tolerance to be met."""
+    for seen in agreements:
+        if seen.within(tolerance):
+            return ""
+        if seen.outside(tolerance):
+            break
+    return f"{seen.members} members do not show the tolerance {tolerance:g} to be met ({seen.text})"
+
+
 def _check_rows(rows: Tensor, who: str) -> None:
     if not bool(torch.isfinite(rows).all()):
         raise NetgrainError(
@@ -323,7 +401,7 @@ def _plan(
     """Integrate the first layer, or say why not."""
     if first_layer == "never":
         return None, "plain sampling (asked for)"
-    if not resolved.at_origin and first_layer == "auto":
+    if not resolved.at_origin and first_layer == "auto" and math.prod(shape) > MOST_PILOTED:
         return None, "plain sampling: away from the origin the forward pass depends on the first layer"
     try:
         plan = find_first_layer(make, model, shape, seed=seed, output=output)

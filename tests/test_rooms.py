@@ -35,6 +35,7 @@ ORDER = [
     "correlation",
     "projection",
     "spectrum",
+    "agreement",
     "geometry",
     "storage",
     "law",
