@@ -72,7 +72,7 @@ def agreement(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> A
         along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
     if plain.parts >= 4:
         along["leading directions of the sample"] = leading_ratio(fixed, plain)
-    return Agreement(plain.parts, correlation(fixed, plain), _ratio(trace(plain), trace(estimate)), along)
+    return Agreement(plain.parts, correlation(fixed, plain), ratio_of(trace(plain), trace(estimate)), along)
 
 
 def _as_it_stands(form: Form) -> Form:
@@ -84,7 +84,7 @@ def _as_it_stands(form: Form) -> Form:
 
 def ratio_along(estimate: Form, plain: Form, basis: Tensor) -> Estimate:
     """tr(U G_plain Uᵀ) / tr(U G_estimate Uᵀ), rows of `basis` orthonormal."""
-    return _ratio(energy(plain, basis), energy(estimate, basis))
+    return ratio_of(energy(plain, basis), energy(estimate, basis))
 
 
 def leading_ratio(estimate: Form, plain: Form) -> Estimate:
@@ -111,7 +111,7 @@ def energy(form: Form, basis: Tensor) -> Estimate:
     return Estimate(value, math.sqrt(spread / (batches.parts - 1) / float(n.sum())), batches.parts)
 
 
-def _ratio(seen: Estimate, known: Estimate) -> Estimate:
+def ratio_of(seen: Estimate, known: Estimate) -> Estimate:
     if known.value == 0:
         return Estimate(math.inf if seen.value else 1.0, 0.0, seen.n)
     ratio = seen.value / known.value

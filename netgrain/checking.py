@@ -1,4 +1,5 @@
-"""Is the closed form right for this module? Compare it with sampled members, band by band of its own spectrum.
+"""Is the closed form right for this module? Compare it with sampled members: band by band of its own spectrum, along
+the points themselves, along their mean, and along the leading directions of the sample.
 
 For a band U of eigenvectors of the closed form with eigenvalues λ, the sampled energy tr(Uᵀ G_sampled U) is an unbiased
 estimate of Σλ whatever the sampling noise does to eigenvectors, so every band from the largest eigenvalue down to a
@@ -17,23 +18,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from netgrain.agreement import leading_ratio, ratio_along, ratio_of
 from netgrain.arguments import checked_shape, whole
 from netgrain.average import closed_form
+from netgrain.closed_form.geometry import energies_along_points
 from netgrain.engine import Engine
-from netgrain.ensemble import Make, Output, check_differentiable, checked_output, member, model_dtype
+from netgrain.ensemble import (
+    Make,
+    Output,
+    check_differentiable,
+    checked_output,
+    gradients,
+    member,
+    model_dtype,
+    stream,
+)
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Form
 from netgrain.geometry import Geometry, corr
 from netgrain.origin import resolve
-from netgrain.probes import Probe, checked_probe
+from netgrain.probes import Data, Probe, checked_probe
 from netgrain.reduction import most_members
-from netgrain.sampling import SHAPE_ADVICE, _probe_count, sampled_geometry
+from netgrain.sampling import SHAPE_ADVICE, probe_count, sampled_geometry
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
 PER_DECADE = 2
 STANDARD_ERRORS = 4.0
 BATCHES = 32
+ALONG_MEMBERS, ALONG_POINTS = 512, 32  # behind the comparison along the points themselves
 
 
 @dataclass(frozen=True)
@@ -48,13 +61,33 @@ class Band:
 
     @property
     def z(self) -> float:
-        """Deviation from one in standard errors; as these come from few batches, Student's t made a normal deviate."""
-        from scipy.special import ndtri, stdtr
+        return standard_errors(self.ratio)
 
-        if not self.ratio.stderr > 0:  # every network has the same gradient
-            return 0.0 if abs(self.ratio.value - 1) < 1e-6 else math.inf
-        t = (self.ratio.value - 1) / self.ratio.stderr
-        return float(-math.copysign(1, t) * ndtri(stdtr(self.ratio.n - 1, -abs(t))))
+    @property
+    def name(self) -> str:
+        return f"the band of eigenvalues {self.start + 1} to {self.stop}"
+
+
+@dataclass(frozen=True)
+class Along:
+    """Some directions that the closed form did not choose: sampled over predicted energy."""
+
+    name: str
+    ratio: Estimate
+
+    @property
+    def z(self) -> float:
+        return standard_errors(self.ratio)
+
+
+def standard_errors(ratio: Estimate) -> float:
+    """Deviation from one in standard errors; as these come from few batches, Student's t made a normal deviate."""
+    from scipy.special import ndtri, stdtr
+
+    if not ratio.stderr > 0:  # every network has the same gradient
+        return 0.0 if abs(ratio.value - 1) < 1e-6 else math.inf
+    t = (ratio.value - 1) / ratio.stderr
+    return float(-math.copysign(1, t) * ndtri(stdtr(ratio.n - 1, -abs(t))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,23 +98,30 @@ class Check:
     sampled: Geometry
     bands: tuple[Band, ...]
     corr: Estimate
+    along: tuple[Along, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Every band within four standard errors."""
-        return all(abs(b.z) <= STANDARD_ERRORS for b in self.bands)
+        """Every band and every other direction within four standard errors."""
+        return all(abs(a.z) <= STANDARD_ERRORS for a in self._compared)
 
     @property
     def deviation(self) -> float:
-        """The largest |sampled / closed − 1| over bands."""
-        return max(abs(b.ratio.value - 1) for b in self.bands)
+        """The largest |sampled / closed − 1| over bands and other directions."""
+        return max(abs(a.ratio.value - 1) for a in self._compared)
+
+    @property
+    def _compared(self) -> tuple[Along, ...]:
+        return (*(Along(b.name, b.ratio) for b in self.bands), *self.along)
 
     @property
     def verdict(self) -> str:
-        worst = max(self.bands, key=lambda b: abs(b.z))
+        worst = max(self._compared, key=lambda a: abs(a.z))
         if self.agrees:
+            others = f" and {', '.join(a.name for a in self.along)}" if self.along else ""
+            bands = "one band" if len(self.bands) == 1 else f"all {len(self.bands)} bands"
             return (
-                f"agrees: all {len(self.bands)} bands within {STANDARD_ERRORS:g} standard errors "
+                f"agrees: {bands} of the spectrum{others} within {STANDARD_ERRORS:g} standard errors "
                 f"of {self.sampled.members} sampled members (largest deviation {abs(worst.z):.1f})"
             )
         kind = (
@@ -90,8 +130,7 @@ class Check:
             else "the closed form is the wide limit"
         )
         return (
-            f"differs: the band of eigenvalues {worst.start + 1} to {worst.stop} is off by "
-            f"{worst.ratio.value - 1:+.1%}, {abs(worst.z):.1f} standard errors; {kind}"
+            f"differs: {worst.name} is off by {worst.ratio.value - 1:+.1%}, {abs(worst.z):.1f} standard errors; {kind}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -113,6 +152,7 @@ class Check:
                 }
                 for b in self.bands
             ],
+            "along": [{"name": a.name, "ratio": a.ratio.as_dict(), "standard_errors": a.z} for a in self.along],
         }
 
     def __str__(self) -> str:
@@ -121,6 +161,9 @@ class Check:
             share = f"{b.largest:.1e} – {b.smallest:.1e}"
             ratio = f"{b.ratio.value:.4f} ± {b.ratio.stderr:.4f}"
             lines.append(f"  {b.start + 1:>6} to {b.stop:<8} {share:>22} {ratio:>20} {b.z:>15.1f}")
+        for a in self.along:
+            ratio = f"{a.ratio.value:.4f} ± {a.ratio.stderr:.4f}"
+            lines.append(f"  {a.name:<41} {ratio:>20} {a.z:>15.1f}")
         lines.append(f"  Corr(closed, sampled) = {self.corr}")
         lines.append(f"  {self.verdict}")
         return "\n".join(lines)
@@ -156,6 +199,7 @@ def check(
     if (members := whole("members", members)) < 2 * BATCHES:
         raise NetgrainError(f"expected at least {2 * BATCHES} members to make error bars from, found {members}.")
     check_error_bars(make, input_shape, members=members, probe=probe, output=output, seed=seed, probes=probes)
+    own = closed is None
     if closed is None:
         closed = closed_form(make, input_shape, probe=probe, output=output, seed=seed, progress=progress)
     # other members than those that a wide-limit pass may have looked at
@@ -167,13 +211,52 @@ def check(
         output=output,
         seed=seed + 1,
         first_layer="never",
+        last_layer="never",
         probes=probes,
         engine=engine,
         workers=workers,
         device=device,
         progress=progress,
     )
-    return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled))
+    along = []
+    if own:
+        shape = checked_shape(input_shape)
+        along += _along_points(make, shape, probe, output, whole("seed", seed), min(members, ALONG_MEMBERS))
+    along += _along_sample(closed.form, sampled.form, probe)
+    return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled), tuple(along))
+
+
+def _along_points(
+    make: Make, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
+) -> list[Along]:
+    """Each gradient along its own point: there slopes and gradients depend on each other most."""
+    known = energies_along_points(make, shape, probe=probe, output=output, seed=seed, count=ALONG_POINTS)
+    if known is None:
+        return []
+    first = member(make, seed + 1, 0)
+    place = resolve(probe, first, shape, output).probe
+    energies = []
+    for i in range(members):
+        model = first if i == 0 else member(make, seed + 1, i)
+        points = place.points(shape, probe_count(place, 8), stream(seed + 1, "along", i)).to(model_dtype(model))
+        unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True)
+        rows = gradients(model, points, output).flatten(1).reshape(len(points), -1, unit.shape[1])
+        energies.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
+    batches = torch.stack([torch.stack(energies[i::BATCHES]).mean() for i in range(min(BATCHES, len(energies)))])
+    seen = Estimate(float(batches.mean()), float(batches.std()) / math.sqrt(len(batches)), len(batches))
+    all_points = isinstance(place, Data) and len(known) >= len(place.X)
+    error = 0.0 if all_points or len(known) < 2 else float(known.std()) / math.sqrt(len(known))
+    return [Along("each point itself", ratio_of(seen, Estimate(float(known.mean()), error, len(known))))]
+
+
+def _along_sample(closed: Form, sampled: Form, probe: Probe | None) -> list[Along]:
+    batches = sampled.batched(BATCHES)
+    found = []
+    if isinstance(probe, Data) and float((centre := probe.X.double().mean(0).flatten()).norm()) > 0:
+        found.append(Along("the mean of the data", ratio_along(closed, batches, (centre / centre.norm())[None])))
+    if batches.parts >= 4:
+        found.append(Along("leading directions of the sample", leading_ratio(closed, batches)))
+    return found
 
 
 def check_error_bars(
@@ -195,7 +278,7 @@ def check_error_bars(
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     outputs = check_differentiable(model, x, checked_output(output), advice=SHAPE_ADVICE).shape[1]
     place = resolve(probe, model, shape, output).probe
-    points = len(place.points(shape, _probe_count(place, probes), 0))
+    points = len(place.points(shape, probe_count(place, probes), 0))
     most = most_members(math.prod(shape), points * outputs)
     if most is None or members <= most:
         return

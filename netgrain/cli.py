@@ -365,7 +365,10 @@ def _print_geometry(G: Geometry, report: dict[str, Any]) -> None:
         ("effective rank", _number(G.effective_rank, G.exact)),
         ("directions", f"{', '.join(counts)} carry {', '.join(report['directions_for'])} of the trace"),
         ("blocks", _blocks(G)),
-        ("Corr with the truth", "cannot be said" if report["fidelity"] is None else f"about {report['fidelity']:.4f}"),
+        (
+            f"Corr with {G.fidelity_with}",
+            "unknown" if report["fidelity"] is None else f"about {report['fidelity']:.4f}",
+        ),
     ]
     if report["method"] == "sampled":
         rows[4:4] = [

@@ -57,12 +57,12 @@ from netgrain.sampling import (
     _check_given,
     _check_rows,
     _frozen_copy,
-    _probe_count,
     _schedule,
     check_counts,
     check_places,
     family_name,
     listed_models,
+    probe_count,
 )
 from netgrain.shallow import Shallow, find_shallow
 from netgrain.threads import one_thread
@@ -150,7 +150,7 @@ def average_evolution(
     if head is not None and integrate and kind.name == "sse":
         shallow = find_shallow(model, head, shape, output)
     rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], output)
-    count = _probe_count(resolved.probe, probes)
+    count = probe_count(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)
     where = Places(shape, resolved.probe, count, output)
     kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
@@ -232,7 +232,7 @@ def evolution_of(
     output = checked_output(output)
     checked_probe(probe, shape)
     kind, place = loss_of(loss), Data(X) if probe is None else probe
-    count = probes or (len(place.X) if isinstance(place, Data) else _probe_count(place, None))
+    count = probes or (len(place.X) if isinstance(place, Data) else probe_count(place, None))
     rows = PairRows(X[0].numel(), 1 / len(place.points(shape, count, 0)))
     zero, how = 0, ""
     with Bar("evolution of models", len(listed), progress) as bar:

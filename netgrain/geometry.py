@@ -104,9 +104,15 @@ class Geometry:
 
     @cached_property
     def fidelity(self) -> float:
-        """Expected plug-in Corr of this estimate with the true matrix (1: exact; NaN: cannot be said)."""
+        """Expected plug-in Corr with what more sampling would give, see `fidelity_with` (NaN: cannot be said)."""
         limit = self.about.method == "closed-form" and not self.exact and not self.form.parts
         return math.nan if self.full_trace is not None or limit else correlation.fidelity(self.form)
+
+    @property
+    def fidelity_with(self) -> str:
+        """What `fidelity` counts: all sampling noise, or for a limit of wide layers that of the probe points alone."""
+        limit = self.about.method == "closed-form" and not self.exact
+        return "this limit over all probe points" if limit else "the truth"
 
     @cached_property
     def _spectrum(self) -> Spectrum:
@@ -323,6 +329,7 @@ class Geometry:
             "integration": self.about.integration,
             "zero_share": self.about.zero_share,
             "notes": list(self.about.notes),
+            "leaves_out": list(self.about.leaves_out),
             "trace": self.trace.as_dict(),
             "effective_rank": self.effective_rank.as_dict(),
             "fidelity": None if math.isnan(self.fidelity) else self.fidelity,
@@ -382,7 +389,9 @@ class Geometry:
         rank = self.effective_rank
         facts.append(f"effective rank {rank.value:.4g}" + (f" ± {rank.stderr:.2g}" if rank.stderr > 0 else ""))
         if not math.isnan(self.fidelity) and self.form.parts:
-            facts.append(f"Corr with the truth about {self.fidelity:.4f}")
+            facts.append(f"Corr with {self.fidelity_with} about {self.fidelity:.4f}")
+        if about.leaves_out:
+            facts.append(f"leaves out: {'; '.join(about.leaves_out)}")
         if self.full_trace is not None:
             kept = float(self.eigenvalues.sum()) / self.trace.value
             facts.append(f"{len(self.eigenvalues)} leading directions with {kept:.0%} of the trace")

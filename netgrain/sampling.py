@@ -120,7 +120,7 @@ def sampled_geometry(
         head = None
     if head is not None:
         integration += f"; last layer integrated ('{head.name}')"
-    count = _probe_count(resolved.probe, probes)
+    count = probe_count(resolved.probe, probes)
     asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
     notes = [resolved.note] if resolved.note else []
     task, several = asked.one_by_one, CHUNK
@@ -221,7 +221,7 @@ def geometry_of(
     seed = check_counts(None, None, probes, "never", seed)[1]
     output, keep = checked_output(output), whole("keep", keep, 1)
     switch("progress", progress)
-    count = probes or (len(probe.X) if isinstance(probe, Data) else _probe_count(probe, None))
+    count = probes or (len(probe.X) if isinstance(probe, Data) else probe_count(probe, None))
     reduction = Reduction(math.prod(shape), 1 / len(probe.points(shape, count, 0)), lambda f: f, keep=keep)
     zero = 0
     note = ""
@@ -479,7 +479,7 @@ def listed_models(models: object) -> list[nn.Module]:
     return listed
 
 
-def _probe_count(probe: Probe, probes: int | None) -> int:
+def probe_count(probe: Probe, probes: int | None) -> int:
     if probes is not None:
         return probes
     return DATA_PROBES if isinstance(probe, Data) else PROBES

@@ -288,3 +288,132 @@ def test_an_mlp_without_anything_to_add_stays_small() -> None:
     G = closed_form(make, (3, 4, 4), probe=ng.Gaussian(1), probes=4)
     assert G.form.parts == 0 or float(G.eigenvalues[0] / G.eigenvalues[-1]) == pytest.approx(1)
     assert all(a == pytest.approx(b, rel=1e-9) for a, b in pairwise(G.eigenvalues.tolist()))
+
+
+# --- what is checked, and what `auto` takes -----------------------------------------------------------------------
+
+
+def test_the_check_sees_what_one_band_hides() -> None:
+    """A multiple of the identity has one band; along the data it is off, and the check says so."""
+    make = gaussian(partial(mlp, Erf), gain=4.0)
+    X = images((3, 4, 4)).float()
+    right = closed_form(make, (3, 4, 4), probe=ng.Data(X))
+    flat = ng.Geometry.from_matrix(torch.eye(48) * right.trace.value / 48, (3, 4, 4))
+    found = ng.check(make, (3, 4, 4), members=128, probe=ng.Data(X), closed=flat, workers=1, progress=False)
+    assert len(found.bands) == 1
+    assert abs(found.bands[0].z) < 4
+    assert not found.agrees
+    assert "the mean of the data is off" in found.verdict
+    mine = ng.check(make, (3, 4, 4), members=128, probe=ng.Data(X), workers=1, progress=False)
+    assert mine.agrees, str(mine)
+    assert {a.name for a in mine.along} == {
+        "each point itself",
+        "the mean of the data",
+        "leading directions of the sample",
+    }
+
+
+def test_the_check_sees_a_closed_form_that_leaves_the_terms_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = gaussian(partial(mlp, Erf), gain=4.0)
+    monkeypatch.setattr("netgrain.closed_form.geometry.MOST_POSITIONS", 0)
+    found = ng.check(make, (3, 4, 4), members=128, probe=ng.Gaussian(1), workers=1, progress=False)
+    assert not found.agrees
+    assert "each point itself is off" in found.verdict
+
+
+def test_auto_takes_all_terms_at_once() -> None:
+    make = gaussian(partial(two_layers, nn.ReLU, channels=1))
+    G = ng.average_geometry(make, (1, 6, 6), probe=ng.Gaussian(1))
+    assert (G.method, G.exact, G.about.leaves_out) == ("closed-form", False, ())
+    assert "this limit over all probe points" in repr(G)
+
+
+def test_auto_samples_a_first_layer_of_few_uniform_weights() -> None:
+    """Nine uniform weights are not a Gaussian: members decide, and a tolerance they cannot show is sampled."""
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(256, 3))
+
+    probe = ng.Gaussian(3)
+    tight = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.001, workers=1)
+    assert tight.method == "sampled"
+    assert any("9 weights that are not normal" in note for note in tight.about.notes)
+    assert "last layer integrated" in tight.about.integration
+    loose = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.1, workers=1)
+    assert loose.method == "closed-form"
+    assert any("below the tolerance 0.1" in note for note in loose.about.notes)
+
+
+def test_auto_rejects_a_limit_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the terms the closed form of this network is far off; members show it."""
+    make = gaussian(partial(two_layers, Erf, channels=1), gain=6.0)
+    monkeypatch.setattr("netgrain.closed_form.geometry.MOST_POSITIONS", 0)
+    G = ng.average_geometry(make, (1, 6, 6), probe=ng.Data(images((1, 6, 6))), tolerance=0.05, workers=1)
+    assert G.method == "sampled"
+    assert any("36 positions" in note and "not show" in note for note in G.about.notes)
+
+
+def test_a_random_vector_stands_for_the_last_layer() -> None:
+    """Ten outputs, one backward pass: the same mean, scale included."""
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), nn.Linear(9, 40), nn.Tanh(), nn.Linear(40, 10))
+
+    from netgrain.sampling import sampled_geometry
+
+    options = {"probe": ng.Gaussian(1), "members": 600, "first_layer": "never", "engine": "local"}
+    fast = sampled_geometry(make, (1, 3, 3), **options)
+    plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
+    assert "last layer integrated" in fast.about.integration
+    assert "last layer integrated" not in plain.about.integration
+    difference = fast.trace.value - plain.trace.value
+    assert abs(difference) < 4 * (fast.trace.stderr**2 + plain.trace.stderr**2) ** 0.5
+    same = ng.corr(fast, plain)
+    assert abs(same.value - 1) < 4 * same.stderr
+
+
+@pytest.mark.parametrize(
+    ("layers", "why"),
+    [
+        (lambda: [nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 3), nn.Softmax(1)], "is not the last step"),
+        (lambda: [nn.Linear(9, 4), nn.Tanh()], "is not the last step"),
+        (lambda: [nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 1)], "one output"),
+    ],
+)
+def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Module]], why: str) -> None:
+    from netgrain.random_head import find_random_head
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), *layers())
+
+    found = find_random_head(make, make().requires_grad_(False), (1, 3, 3), seed=0, output="all")
+    assert isinstance(found, str)
+    assert why in found
+
+
+def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
+    """A pool in front of everything else: what integration leaves out is small, and plain sampling is not needed."""
+
+    class Attending(nn.Module):
+        """Attention has no closed form; tokens come from patches."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Conv2d(1, 32, 2, stride=2)
+            self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+            self.last = nn.Linear(32, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            tokens = self.embed(x).flatten(2).mT
+            mixed, _ = self.attention(tokens, tokens, tokens, need_weights=False)
+            out: Tensor = self.last((tokens + mixed).mean(1))
+            return out
+
+    G = ng.average_geometry(Attending, (1, 8, 8), probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
+    assert G.method == "sampled"
+    assert "first layer integrated" in G.about.integration
+    plain = ng.average_geometry(
+        Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=400, first_layer="never", workers=1, seed=1
+    )
+    same = ng.corr(G, plain)
+    assert same.value > 0.95 - 2 * same.stderr

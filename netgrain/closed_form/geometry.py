@@ -21,7 +21,7 @@ from torch import Tensor
 from netgrain.closed_form.laws import CannotRead, Laws
 from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.processes import AtKink, NeedsMembers, NormalisesNothing
-from netgrain.closed_form.propagate import Propagation
+from netgrain.closed_form.propagate import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
 from netgrain.closed_form.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.correlation import fidelity
@@ -83,17 +83,7 @@ def closed_form_geometry(
     layers with fewer channels. keep: away from the origin, this many leading directions with all terms instead of a
     matrix that leaves some out. Raises Unsupported, which names the layer that has no closed form.
     """
-    shape = tuple(int(n) for n in input_shape)
-    try:
-        laws = Laws(make, seed=seed)
-    except CannotRead as e:
-        raise Unsupported(str(e)) from e
-    if not any(True for _ in laws.model.parameters()):
-        name = type(laws.model).__name__
-        raise NetgrainError(f"the model ({name}) has no parameters, so there is no family to average over.")
-    trace = record(laws.model, torch.zeros(2, *shape, dtype=torch.float32 if laws.on_meta else model_dtype(laws.model)))
-    output = checked_output(output, outputs_of(trace))
-    job = _Job(make, laws, trace, shape, output, seed, narrowest)
+    job = _job(make, input_shape, output, seed, narrowest)
     place = _Place(None, "origin") if probe is None or isinstance(probe, Origin) else _Place(probe, probe.describe())
     if place.probe is None:
         try:
@@ -116,6 +106,53 @@ def closed_form_geometry(
         raise Unsupported(f"'{e}' normalises a constant at a probe point") from e
     except AtKink as e:
         raise Unsupported("an activation sits on a kink at a probe point") from e
+
+
+@one_thread()
+def energies_along_points(
+    make: Make, input_shape: Sequence[int], *, probe: Probe | None, output: Output, seed: int, count: int
+) -> Tensor | None:
+    """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
+    job = _job(make, input_shape, output, seed, 0)
+    place = _Place(probe, "") if probe is not None and not isinstance(probe, Origin) else _Place(None, "")
+    if place.probe is None:
+        try:
+            job._pass(None).run()
+        except AtKink:
+            place = job.limit()
+        except NormalisesNothing:
+            place = _Place(Gaussian(1.0), "")
+        except NeedsMembers:
+            return None
+    if place.probe is None:
+        return None
+    way = job._way(place)
+    found = []
+    for i in range(min(count, job._available(place))):
+        x = job._points(place, i, 1)
+        assert x is not None
+        unit = x.double() / x.double().norm()
+        if way.whole:
+            product = job.products(x, unit.flatten(1), way.run.positions)
+        else:
+            product = times_vectors(job._pass(x, i if way.observing else None).run(), unit)
+        found.append((unit.flatten() * product.flatten()).sum())
+    return torch.stack(found)
+
+
+def _job(make: Make, input_shape: Sequence[int], output: Output, seed: int, narrowest: int) -> _Job:
+    """The module read and recorded, ready for passes."""
+    shape = tuple(int(n) for n in input_shape)
+    try:
+        laws = Laws(make, seed=seed)
+    except CannotRead as e:
+        raise Unsupported(str(e)) from e
+    if not any(True for _ in laws.model.parameters()):
+        name = type(laws.model).__name__
+        raise NetgrainError(f"the model ({name}) has no parameters, so there is no family to average over.")
+    trace = record(laws.model, torch.zeros(2, *shape, dtype=torch.float32 if laws.on_meta else model_dtype(laws.model)))
+    output = checked_output(output, outputs_of(trace))
+    return _Job(make, laws, trace, shape, output, seed, narrowest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,9 +100,9 @@ class Propagation:
         assert self.points is not None
         assert self.directions is not None
         moment = self.run()
-        total = _times_vectors(moment, self.directions)
+        total = times_vectors(moment, self.directions)
         if self.weights is not None:  # ∂ₓ of the input's own moment x_p z_p' is z_p'
-            total += _times_vectors(self.weights, self.points.double())
+            total += times_vectors(self.weights, self.points.double())
         return total
 
     def _observe(self, value: Value, tensor: Tensor) -> None:
@@ -283,7 +283,7 @@ def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, 
     return Full(sizes, (total / channels).reshape(n, *sizes, *sizes))
 
 
-def _times_vectors(moment: Moment, vectors: Tensor) -> Tensor:
+def times_vectors(moment: Moment, vectors: Tensor) -> Tensor:
     """M v, with one matrix for all vectors, one vector for all matrices, or one each; (count, inputs)."""
     M = moment.full()
     n, hidden = len(vectors), sorted(M.eye)
