@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
 from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype, seeded
 from netgrain.errors import NetgrainError
-from netgrain.failures import check_finite_outputs
+from netgrain.failures import check_connected, check_finite_outputs
 
 Of = str | Callable[[Tensor], Tensor]
 
@@ -85,6 +85,9 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
         few = X[:3].detach().to(device, dtype, copy=True)
         with seeded(0):  # a model that draws random numbers is refused, and the caller's generators are left alone
             check_deterministic(call, few)
+            with torch.enable_grad():
+                if not call(few.requires_grad_(True)).requires_grad:
+                    check_connected(call, few)
         yield Map(call, X, width[-1], device, dtype)
 
 
