@@ -249,7 +249,7 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "detach, of one": (lambda: ng.geometry_of(given(lambda f, x: f(x).detach()), DATA), CUT),
     "detach, complexity": (lambda: ng.geometric_complexity(given(lambda f, x: f(x).detach()), X), CUT),
     "detach, evolved": (lambda: ng.average_evolution(net(lambda f, x: f(x.detach())), X, torch.zeros(12, 3)), CUT),
-    "in inference mode": (torch.inference_mode()(lambda: sampled()), "torch.inference_mode\\(\\)"),
+    "in inference mode": (torch.inference_mode()(lambda: sampled()), "call netgrain outside of it"),
     # --- the output
     "an unknown output": (lambda: average(tiny, SHAPE, output="avg"), f"{OUTPUT} 'avg'"),
     "an unknown output, sampled": (lambda: sampled(output="avg"), f"{OUTPUT} 'avg'"),

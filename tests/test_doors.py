@@ -262,6 +262,18 @@ def test_wrapped_models_count_as_what_is_inside() -> None:
     assert all(p.requires_grad for p in inside.parameters())
 
 
+def test_layers_of_wrapped_models_keep_their_names() -> None:
+    inside = given()
+    found = ng.geometric_complexity(nn.DataParallel(inside), X, layer="head")
+    assert found.value == pytest.approx(float(inside.head.weight.detach().square().sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("door", [d for d in DOORS if "one" not in d and d != "tracker"])
+def test_inference_mode_is_refused_in_one_sentence(door: str) -> None:
+    with torch.inference_mode(), pytest.raises(ng.NetgrainError, match=r"^gradients .*call netgrain outside of it\.$"):
+        DOORS[door](tiny, "all")
+
+
 def test_families_that_are_wrapped_evolve_as_what_is_inside() -> None:
     def bare() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 1))
