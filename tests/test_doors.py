@@ -214,15 +214,17 @@ def test_a_check_without_error_bars_is_refused_before_sampling(monkeypatch: pyte
         ng.check(lenet, (3, 64, 64), members=1092)
 
 
-def test_the_prediction_is_what_the_reduction_does() -> None:
+def test_the_prediction_is_what_the_reduction_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    condensed: list[int] = []
+    monkeypatch.setattr(Reduction, "_condense", lambda self: condensed.append(self.members))
     size, rows = 8192, 512
     most = most_members(size, rows)
     assert most == ROWS_MEMORY // (4 * size * rows)
     reduction = Reduction(size, 1.0, lambda f: f)
-    for _ in range(most):
-        reduction.add(torch.empty(rows, size))
-    assert not reduction.sketching
-    assert reduction.form().parts == most
+    for _ in range(most + 1):
+        reduction.add(torch.zeros(1, 1).expand(rows, size))  # takes no memory
+    assert condensed == [most + 1]
+    assert most_members(4096, 10**6) is None
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
