@@ -45,7 +45,7 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
     origin, keep= asks for that many leading directions by products with vectors, for inputs of any size.
 
     Options of both: probe=None (the origin, or its σ → 0 limit at a kink), seed=0, output="all" (sum over outputs; an
-    index, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
+    index from 0, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
     first_layer="auto", keep=64, engine=None, workers=None, chunk=None, device=None, vmapped=None: see
     `netgrain.sampling.sampled_geometry`. A closed form is computed on the CPU, whatever the device.
 

@@ -39,7 +39,7 @@ from netgrain.flow import (
     loss_of,
     twice_differentiable,
 )
-from netgrain.sampling import _check_given
+from netgrain.sampling import _check_given, listed_models
 from netgrain.threads import one_thread
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
@@ -79,9 +79,7 @@ def loss_curvature(
     >>> curvature.matvec(torch.tensor([1.0, 1.0])).tolist(), curvature.gap.value
     ([1.0, 0.0], 0.0)
     """
-    listed = [models] if isinstance(models, nn.Module) else list(models)
-    if not listed:
-        raise NetgrainError("expected at least one model, found none.")
+    listed = listed_models(models)
     if probes is not None and probes < 2:
         raise NetgrainError(f"expected at least two random vectors, found probes={probes}.")
     kind, X = loss_of(loss), checked_samples(X)

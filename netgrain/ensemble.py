@@ -81,6 +81,7 @@ def without_gradients(model: nn.Module) -> nn.Module:
 
 def built(make: Any) -> nn.Module:
     """A fresh module of the family, without the wrapping of torch.compile or DataParallel; else a sentence."""
+    _refuse_inference_mode()  # weights that are made in it have no gradients for good
     wanted = "make expects a class or function that returns a fresh torch.nn.Module"
     if isinstance(make, str):
         raise NetgrainError(f"{wanted}, found the text {make!r}; netgrain.models.load_model(text) makes one of a name.")
@@ -115,6 +116,11 @@ def built(make: Any) -> nn.Module:
             "pass the class or a function, as in partial(ResNet18, channels=1)."
         )
     return unwrapped_model(model)
+
+
+def _refuse_inference_mode() -> None:
+    if torch.is_inference_mode_enabled():
+        raise NetgrainError("gradients cannot be taken in torch.inference_mode(); call netgrain outside of it.")
 
 
 def _required(make: Callable[..., Any]) -> str | None:
@@ -280,8 +286,7 @@ def gradients(
 
     ``at`` replaces the input by another place of the network: it maps a batch x to (outputs, tensor there).
     """
-    if torch.is_inference_mode_enabled():
-        raise NetgrainError("gradients cannot be taken in torch.inference_mode(); call netgrain outside of it.")
+    _refuse_inference_mode()
     pieces = []
     for points in X.split(POINTS_AT_ONCE):
         with torch.enable_grad():

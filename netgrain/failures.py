@@ -87,7 +87,7 @@ def check_finite_outputs(y: Tensor, call: Callable[[Tensor], Any], x: Tensor) ->
     # a sum is finite only if all entries are (up to overflow, looked at again)
     if bool(torch.isfinite(y.detach().sum())) or bool(torch.isfinite(y.detach()).all()):
         return
-    at_origin = not bool(x.detach().any())
+    at_origin = not bool(x.detach().any()) and _is_finite_elsewhere(call, x)
     where = " at x = 0" if at_origin else ""
     way_out = ", or use another probe, as in Gaussian(1)" if at_origin else ""
     raise NotFinite(
@@ -105,6 +105,12 @@ def check_finite_gradient(rows: Tensor, call: Callable[[Tensor], Any], x: Tensor
         f"the input gradient has NaN or Inf{place}, although the outputs are finite; look for a root of zero, a "
         "division by zero or an overflow."
     )
+
+
+def _is_finite_elsewhere(call: Callable[[Tensor], Any], x: Tensor) -> bool:
+    with torch.no_grad():
+        y = call(torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x))
+    return all(bool(torch.isfinite(t).all()) for t in _tensors(y))
 
 
 def _first_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from netgrain.ensemble import Make
+from netgrain.ensemble import Make, built, forward
 from netgrain.errors import NetgrainError
 
 
@@ -20,7 +20,7 @@ class DataStatistics:
     X: Tensor
 
     def __call__(self) -> nn.Module:
-        model = self.make()
+        model = built(self.make)
         norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
         if not norms:
             raise NetgrainError("expected a model with batch norms that track statistics, found none.")
@@ -35,7 +35,7 @@ class DataStatistics:
         try:
             with torch.no_grad():
                 parameter = next(model.parameters())
-                model(self.X.to(parameter.device, parameter.dtype))
+                forward(model, self.X.to(parameter.device, parameter.dtype))
         finally:
             for module, mode in training.items():
                 module.training = mode

@@ -13,14 +13,18 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
+from netgrain.audit import audit
 from netgrain.models import MLP, ResNet18
+from netgrain.training import Settings, train
 from tests.mistakes import Mistake
 
 SHAPE = (1, 4, 4)
 tiny = partial(MLP, channels=1, image_size=4, outputs=3)
 X16 = torch.randn(12, 16, generator=torch.Generator().manual_seed(0))
 X = X16.reshape(12, *SHAPE)
+Y = torch.arange(12) % 3
 DATA = ng.Data(X)
+FOUR = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
 
 
 class Net(nn.Module):
@@ -245,7 +249,7 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "detach, of one": (lambda: ng.geometry_of(given(lambda f, x: f(x).detach()), DATA), CUT),
     "detach, complexity": (lambda: ng.geometric_complexity(given(lambda f, x: f(x).detach()), X), CUT),
     "detach, evolved": (lambda: ng.average_evolution(net(lambda f, x: f(x.detach())), X, torch.zeros(12, 3)), CUT),
-    "in inference mode": (torch.inference_mode()(lambda: sampled()), "torch.inference_mode\\(\\)"),
+    "in inference mode": (torch.inference_mode()(lambda: sampled()), "call netgrain outside of it"),
     # --- the output
     "an unknown output": (lambda: average(tiny, SHAPE, output="avg"), f"{OUTPUT} 'avg'"),
     "an unknown output, sampled": (lambda: sampled(output="avg"), f"{OUTPUT} 'avg'"),
@@ -430,6 +434,30 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ng.ComplexityTracker(given(), "digits"),
         "expected inputs.*found 'digits'",
     ),
+    # --- other doors
+    "an instance, audited": (lambda: audit(_one, X, Y), f"{FAMILY}, found one finished module"),
+    "a name, audited": (lambda: audit("mlp", X, Y), f"{FAMILY}, found the text 'mlp'"),
+    "a lazy family, audited": (lambda: audit(lazy, X, Y), "'1' \\(LazyLinear\\) has no weights"),
+    "NaN everywhere, audited": (lambda: audit(Broken, X, Y), "NaN or Inf, first in 'second'"),
+    "no_grad, audited": (lambda: audit(Silent, X, Y), CUT),
+    "another size, audited": (
+        lambda: audit(lambda: nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), X, Y),
+        "failed on inputs of shape \\(1, 4, 4\\) .*give it inputs of the shape it expects",
+    ),
+    "cuda where there is none, audited": (lambda: audit(tiny, X, Y, device="cuda"), "device 'cuda' is not available"),
+    "an instance, trained": (lambda: train(_one, X, Y, Settings(steps=1), members=1), f"{FAMILY}, found one finished"),
+    "a function that raises, trained": (
+        lambda: train(raises, X, Y, Settings(steps=1), members=1),
+        "could not be built",
+    ),
+    "cuda where there is none, trained": (
+        lambda: train(tiny, X, Y, Settings(steps=1), members=1, device="cuda"),
+        "device 'cuda' is not available",
+    ),
+    "a class for curvature": (lambda: ng.loss_curvature(MLP, X, Y), "models expects.*found the class MLP"),
+    "a lazy model for curvature": (lambda: ng.loss_curvature(lazy(), X, Y), "'1' \\(LazyLinear\\) has no weights"),
+    "a class for an evolution": (lambda: ng.evolution_of(MLP, X, Y), "models expects.*found the class MLP"),
+    "no_grad, evolution of one": (lambda: ng.evolution_of(Silent().eval(), X, Y), CUT),
     # --- geometries
     "a score of other shapes": (lambda: G().score(torch.zeros(3, 5)), "expected samples of shape.*found \\(3, 5\\)"),
     "a score of one image": (lambda: colour().score(torch.zeros(3, 2, 2)), "one sample alone is X\\[None\\]"),
@@ -590,76 +618,114 @@ def prepare(folder: Path) -> None:
     (folder / "notes.txt").write_text("nothing\n", encoding="utf-8")
     np.save(folder / "three.npy", np.zeros((5, 3), dtype=np.float32))
     np.savez(folder / "my.npz", X=X.numpy(), y=np.arange(12) % 3)
+    np.savez(folder / "four.npz", X=FOUR.numpy(), y=np.arange(60) % 2)
+    np.save(folder / "pattern.npy", FOUR[0].numpy())
 
 
+WHAT_IS_WRONG = {
+    "Lazy": r"'layer' \(LazyLinear\) has no weights",
+    "Silent": CUT,
+    "Broken": r"the model returns NaN or Inf, first in the model's own forward",
+    "Pair": "returned tuple",
+}
+WITH_FOUR = {
+    "complexity": ("--data", "four.npz"),
+    "audit": ("--data", "four.npz"),
+    "score": ("--data", "four.npz"),
+    "visible": ("--signal", "pattern.npy"),
+    "card": ("--input", "4"),
+}
 NET = ("geometry", "models.py:Net", "--input", "4")
 NO_MODEL = r"no built-in model called"
 
 # name → (command line, what must be said)
-ON_THE_COMMAND_LINE: dict[str, tuple[tuple[str, ...], str]] = {
-    f"{command}: an unknown model": ((command, "resnet81", *rest), f"{NO_MODEL} 'resnet81'. Did you mean 'resnet18'")
-    for command, rest in {
-        "geometry": ("--input", "1x32x32"),
-        "complexity": ("--data", "my.npz"),
-        "visible": ("--signal", "three.npy"),
-        "audit": ("--data", "my.npz"),
-        "card": ("--input", "1x8x8"),
-        "score": ("--data", "my.npz"),
-        "prune": ("--data", "my.npz", "--out", "kept.csv"),
-        "compare": ("mlp", "--data", "my.npz"),
-    }.items()
-} | {
-    "plan: an unknown model": (("plan", "geometry", "resnet81", "--input", "1x8x8"), f"{NO_MODEL} 'resnet81'"),
-    "a file without a name": (("geometry", "models.py", "--input", "4"), r"names 'models.py' but no model in it"),
-    "a file that is not there": (("geometry", "modles.py:Net", "--input", "4"), r"no file 'modles.py'.*Did you mean"),
-    "a file with another name": (
-        ("geometry", "models.py:Nett", "--input", "4"),
-        r"nothing called 'Nett'. Did you mean",
-    ),
-    "a file that cannot be imported": (("geometry", "bad.py:Net", "--input", "4"), r"'bad.py' could not be imported"),
-    "a file that is no Python": (("geometry", "wrong.py:f", "--input", "4"), r"'wrong.py' could not be imported"),
-    "a file that leaves": (("geometry", "leaves.py:f", "--input", "4"), r"'leaves.py' could not be imported"),
-    "a file of text": (("geometry", "notes.txt:Net", "--input", "4"), r"no module 'notes.txt'.*path/file.py:name"),
-    "a module that is not there": (("geometry", "nothing.here:Net", "--input", "4"), r"no module 'nothing.here'"),
-    "a finished module": (("geometry", "models.py:net", "--input", "4"), r"is one finished module"),
-    "a number for a model": (("geometry", "models.py:number", "--input", "4"), r"found int"),
-    "a command-line class with required arguments": (
-        ("geometry", "models.py:Wide", "--input", "4"),
-        r"needs a value for 'width': add the option width=VALUE",
-    ),
-    "a class that fails": (("geometry", "models.py:Fails", "--input", "4"), r"could not be built \(RuntimeError"),
-    "a function that makes nothing": (("geometry", "models.py:nothing", "--input", "4"), r"found NoneType"),
-    "an option without a value": (("geometry", "mlp:width", "--input", "1x4x4"), r"expected key=value"),
-    "an option that is not there": (("geometry", "mlp:widht=2", "--input", "1x4x4"), r"Did you mean 'width'"),
-    "a lazy class": (("geometry", "models.py:Lazy", "--input", "4"), r"'layer' \(LazyLinear\) has no weights"),
-    "a silent class": (("geometry", "models.py:Silent", "--input", "4"), CUT),
-    "a class of NaN": (("geometry", "models.py:Broken", "--input", "4"), r"NaN or Inf"),
-    "a class that returns a pair": (("geometry", "models.py:Pair", "--input", "4"), r"returned tuple"),
-    "an input of words": (("geometry", "models.py:Net", "--input", "four"), r"--input expects positive sizes"),
-    "an input with a batch": (
-        ("geometry", "mlp", "--input", "8x1x4x4"),
-        r"expects square images, as in --input 1x32x32",
-    ),
-    "an input of another size": (("geometry", "models.py:Net", "--input", "5"), r"failed on inputs of shape \(5,\)"),
-    "no input": (("geometry", "models.py:Net"), r"Missing option '--input'"),
-    "an unknown output on the command line": ((*NET, "--output", "avg"), r"--output expects all, mean"),
-    "output 7 of 2": ((*NET, "--output", "7"), r"output 7 was asked for, the model has 2 outputs"),
-    "output -1 on the command line": ((*NET, "--output", "-1"), r"--output expects all, mean.*found '-1'"),
-    "a difference beyond on the command line": ((*NET, "--output", "diff:0,9"), r"the model has 2 outputs"),
-    "a difference with itself on the command line": ((*NET, "--output", "diff:1,1"), r"two different outputs"),
-    "a probe of words on the command line": ((*NET, "--probe", "nowhere"), r"probe 'nowhere' is not known"),
-    "a probe of another shape": ((*NET, "--probe", "data:three.npy"), r"samples of shape \(3,\)"),
-    "members of words": ((*NET, "--members", "many"), r"Invalid value for '--members'"),
-    "members below zero on the command line": ((*NET, "--members", "-3"), r"expected at least one member, found -3"),
-    "cuda on the command line": ((*NET, "--device", "cuda"), r"device 'cuda' is not available"),
-    "an unknown engine on the command line": ((*NET, "--engine", "raye"), r"engine 'raye' is not known"),
-    "an unknown method on the command line": ((*NET, "--method", "guess"), r"method expects"),
-    "a check that has no error bars": (
-        ("geometry", "lenet", "--input", "3x64x64", "--check", "2000"),
-        r"members=2000 .*at most 1092",
-    ),
-    "an unknown command": (("geometri", "lenet"), r"No such command 'geometri'"),
-}
+ON_THE_COMMAND_LINE: dict[str, tuple[tuple[str, ...], str]] = (
+    {
+        f"{command}: an unknown model": (
+            (command, "resnet81", *rest),
+            f"{NO_MODEL} 'resnet81'. Did you mean 'resnet18'",
+        )
+        for command, rest in {
+            "geometry": ("--input", "1x32x32"),
+            "complexity": ("--data", "my.npz"),
+            "visible": ("--signal", "three.npy"),
+            "audit": ("--data", "my.npz"),
+            "card": ("--input", "1x8x8"),
+            "score": ("--data", "my.npz"),
+            "prune": ("--data", "my.npz", "--out", "kept.csv"),
+            "compare": ("mlp", "--data", "my.npz"),
+        }.items()
+    }
+    | {
+        f"{command}: {name}": ((command, f"models.py:{name}", *rest), says)
+        for command, rest in WITH_FOUR.items()
+        for name, says in WHAT_IS_WRONG.items()
+    }
+    | {
+        "plan: an unknown model": (("plan", "geometry", "resnet81", "--input", "1x8x8"), f"{NO_MODEL} 'resnet81'"),
+        "a file without a name": (("geometry", "models.py", "--input", "4"), r"names 'models.py' but no model in it"),
+        "a file that is not there": (
+            ("geometry", "modles.py:Net", "--input", "4"),
+            r"no file 'modles.py'.*Did you mean",
+        ),
+        "a file with another name": (
+            ("geometry", "models.py:Nett", "--input", "4"),
+            r"nothing called 'Nett'. Did you mean",
+        ),
+        "a file that cannot be imported": (
+            ("geometry", "bad.py:Net", "--input", "4"),
+            r"'bad.py' could not be imported",
+        ),
+        "a file that is no Python": (("geometry", "wrong.py:f", "--input", "4"), r"'wrong.py' could not be imported"),
+        "a file that leaves": (("geometry", "leaves.py:f", "--input", "4"), r"'leaves.py' could not be imported"),
+        "a file of text": (("geometry", "notes.txt:Net", "--input", "4"), r"no module 'notes.txt'.*path/file.py:name"),
+        "a module that is not there": (("geometry", "nothing.here:Net", "--input", "4"), r"no module 'nothing.here'"),
+        "a finished module": (("geometry", "models.py:net", "--input", "4"), r"is one finished module"),
+        "a number for a model": (("geometry", "models.py:number", "--input", "4"), r"found int"),
+        "a command-line class with required arguments": (
+            ("geometry", "models.py:Wide", "--input", "4"),
+            r"needs a value for 'width': add the option width=VALUE",
+        ),
+        "a class that fails": (("geometry", "models.py:Fails", "--input", "4"), r"could not be built \(RuntimeError"),
+        "a function that makes nothing": (("geometry", "models.py:nothing", "--input", "4"), r"found NoneType"),
+        "an option without a value": (("geometry", "mlp:width", "--input", "1x4x4"), r"expected key=value"),
+        "an option that is not there": (("geometry", "mlp:widht=2", "--input", "1x4x4"), r"Did you mean 'width'"),
+        "a lazy class": (("geometry", "models.py:Lazy", "--input", "4"), r"'layer' \(LazyLinear\) has no weights"),
+        "a silent class": (("geometry", "models.py:Silent", "--input", "4"), CUT),
+        "a class of NaN": (("geometry", "models.py:Broken", "--input", "4"), r"NaN or Inf"),
+        "a class that returns a pair": (("geometry", "models.py:Pair", "--input", "4"), r"returned tuple"),
+        "an input of words": (("geometry", "models.py:Net", "--input", "four"), r"--input expects positive sizes"),
+        "an input with a batch": (
+            ("geometry", "mlp", "--input", "8x1x4x4"),
+            r"expects square images, as in --input 1x32x32",
+        ),
+        "an input of another size": (
+            ("geometry", "models.py:Net", "--input", "5"),
+            r"failed on inputs of shape \(5,\)",
+        ),
+        "no input": (("geometry", "models.py:Net"), r"Missing option '--input'"),
+        "an unknown output on the command line": ((*NET, "--output", "avg"), r"--output expects all, mean"),
+        "output 7 of 2": ((*NET, "--output", "7"), r"output 7 was asked for, the model has 2 outputs"),
+        "output -1 on the command line": ((*NET, "--output", "-1"), r"--output expects all, mean.*found '-1'"),
+        "a difference beyond on the command line": ((*NET, "--output", "diff:0,9"), r"the model has 2 outputs"),
+        "a difference with itself on the command line": ((*NET, "--output", "diff:1,1"), r"two different outputs"),
+        "a probe of words on the command line": ((*NET, "--probe", "nowhere"), r"probe 'nowhere' is not known"),
+        "a probe of another shape": ((*NET, "--probe", "data:three.npy"), r"samples of shape \(3,\)"),
+        "members of words": ((*NET, "--members", "many"), r"Invalid value for '--members'"),
+        "members below zero on the command line": (
+            (*NET, "--members", "-3"),
+            r"expected at least one member, found -3",
+        ),
+        "cuda on the command line": ((*NET, "--device", "cuda"), r"device 'cuda' is not available"),
+        "an unknown engine on the command line": ((*NET, "--engine", "raye"), r"engine 'raye' is not known"),
+        "an unknown method on the command line": ((*NET, "--method", "guess"), r"method expects"),
+        "a check that has no error bars": (
+            ("geometry", "lenet", "--input", "3x64x64", "--check", "2000"),
+            r"members=2000 .*at most 1092",
+        ),
+        "an unknown command": (("geometri", "lenet"), r"No such command 'geometri'"),
+    }
+)
 
 MISTAKES: tuple[Mistake, ...] = (
     *(Mistake(name, act=act, says=says) for name, (act, says) in IN_PYTHON.items()),

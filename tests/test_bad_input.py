@@ -66,7 +66,7 @@ CASES = {
     "nan weights": (lambda: ng.average_geometry(nan_weights, SHAPE), "NaN or Inf in parameter 'layers.1.weight'"),
     "nan gradients": (
         lambda: ng.average_geometry(Divides, SHAPE, members=2, probe=ng.Data(torch.zeros(2, *SHAPE))),
-        "gradient of member 0 has NaN or Inf",
+        "returns NaN or Inf at x = 0, first in the model's own forward",
     ),
     "zero members": (lambda: ng.average_geometry(tiny, SHAPE, members=0), "at least one member, found 0"),
     "both": (lambda: ng.average_geometry(tiny, SHAPE, members=2, tolerance=0.1), "found both"),
@@ -94,7 +94,7 @@ CASES = {
     "statistics without a batch norm": (ng.data_statistics(tiny, torch.zeros(4, 1, 4, 4)), "model with batch norms"),
     "output": (lambda: ng.average_geometry(tiny, SHAPE, members=2, output=7), "the model has 2 outputs"),
     "tuple": (lambda: ng.average_geometry(Pair, SHAPE, members=2), "returned tuple"),
-    "integers wanted": (lambda: ng.average_geometry(embedding, (16,), members=2), "failed on inputs of shape"),
+    "integers wanted": (lambda: ng.average_geometry(embedding, (16,), members=2), "looks up tokens"),
     "integer data": (lambda: ng.Data(torch.zeros(3, 4, dtype=torch.uint8)), "X.float\\(\\) / 255"),
     "nan data": (lambda: ng.Data(torch.full((3, 4), float("nan"))), "finite samples"),
     "flat data": (lambda: ng.Data(torch.zeros(3)), "add a first axis"),

@@ -532,7 +532,10 @@ REFUSED: dict[str, tuple[Make, str]] = {
     ),
     "activation of the input": (lambda: S(nn.ReLU(), lin(8, 4)), "kink|input itself"),
     "instance norm": (lambda: S(nn.Conv1d(1, 4, 3), nn.InstanceNorm1d(4), nn.Flatten(), lin(24, 1)), "instance_norm"),
-    "gradients stopped": (lambda: Forward(lambda m, x: m["a"](x).detach(), a=lin(8, 4)), "stops gradients"),
+    "gradients stopped": (
+        lambda: Forward(lambda m, x: m["a"](x) + m["b"](x).detach(), a=lin(8, 4), b=lin(8, 4)),
+        "stops gradients",
+    ),
     "depthwise after an activation": (
         lambda: S(
             *(nn.Conv1d(1, 8, 3), nn.GELU(), nn.Conv1d(8, 8, 3, groups=8), nn.GELU(), nn.Flatten()),
@@ -540,7 +543,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
         ),
         "few weights per channel",
     ),
-    "recurrent": (lambda: S(nn.GRU(8, 4)), "traced|closed form"),
+    "recurrent": (lambda: S(nn.GRU(8, 4)), "returned tuple"),
     "nothing of the input": (lambda: Forward(lambda m, x: m["a"](torch.ones(len(x), 8)), a=lin(8, 2)), "not a tensor"),
 }
 SHAPES = {"attention": (3, 8), "instance norm": (1, 8), "depthwise after an activation": (1, 8)}

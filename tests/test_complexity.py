@@ -656,7 +656,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "nothing": (lambda: geometric_complexity(network(), points()[:0]), r"at least one point, found shape \(0, 6\)"),
     "one vector": (lambda: geometric_complexity(network(), points()[0]), r"shape \(6,\); one point alone is X\[None\]"),
     "NaN": (lambda: geometric_complexity(network(), WITH_NAN), "NaN or Inf in 1 of 9 points, first at index 3; remove"),
-    "no module": (lambda: geometric_complexity(torch.tanh, points()), "expected a torch.nn.Module, found builtin"),
+    "no module": (
+        lambda: geometric_complexity(torch.tanh, points()),
+        "found the function tanh",
+    ),
     "weights": (lambda: geometric_complexity(BROKEN, points()), "NaN or Inf in parameter '2.bias'"),
     "batch norm": (
         lambda: geometric_complexity(nn.Sequential(nn.Linear(D, 3), nn.BatchNorm1d(3)).double(), points()),

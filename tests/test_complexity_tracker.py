@@ -350,7 +350,7 @@ def test_picture(tracked: ComplexityTracker) -> None:
 def test_what_cannot_work_is_said() -> None:
     model = fresh()
     for message, arguments, options in (
-        ("expected a torch.nn.Module, found int", (3, X), {}),
+        ("expected a torch.nn.Module, found 3", (3, X), {}),
         ("expected floating-point inputs", (model, X.long()), {}),
         ("at least one point, found shape", (model, X[:0]), {}),
         ("60 of them, found shape", (model, X, Y[:3]), {}),

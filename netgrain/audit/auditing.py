@@ -22,7 +22,7 @@ from netgrain.audit.trained import trained_report
 from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import Make, best_device, forward, member, stream
+from netgrain.ensemble import Make, best_device, checked_device, forward, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.files import write_whole
@@ -101,7 +101,7 @@ def audit(
     16
     """
     X, y = torch.as_tensor(X).detach().cpu().float(), torch.as_tensor(y).detach().cpu().long()
-    shape, place = tuple(X.shape[1:]), best_device() if device is None else torch.device(device)
+    shape, place = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
     if math.prod(shape) > MOST_INPUTS:
         raise NetgrainError(
             f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "

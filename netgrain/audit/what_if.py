@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
 from netgrain.average import average_geometry
-from netgrain.ensemble import Make, forward, member, model_dtype
+from netgrain.ensemble import Make, built, forward, member, model_dtype
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr
@@ -52,7 +52,7 @@ class Swapped:
         object.__setattr__(self, "name", f"{family_name(self.make, model)} with {changes}")
 
     def __call__(self) -> nn.Module:
-        model = self.make()
+        model = built(self.make)
         like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
         for name, new in self.swap.items():
             parent, _, leaf = name.rpartition(".")

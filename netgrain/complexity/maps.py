@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
 from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype, seeded
 from netgrain.errors import NetgrainError
-from netgrain.failures import check_finite_outputs
+from netgrain.failures import check_connected, check_finite_outputs, unwrapped_model
 
 Of = str | Callable[[Tensor], Tensor]
 
@@ -68,6 +68,7 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
     """The checked map of a model, for as long as the block lasts; the model is left as it was found."""
     X = checked_points(X)
     check_mode(model)
+    model = unwrapped_model(model)
     whole = frozen(model)
     h = of if callable(of) else KINDS[known(of, KINDS, "of")]
     # a model without parameters has no precision and no place of its own
@@ -85,6 +86,9 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
         few = X[:3].detach().to(device, dtype, copy=True)
         with seeded(0):  # a model that draws random numbers is refused, and the caller's generators are left alone
             check_deterministic(call, few)
+            with torch.enable_grad():
+                if not call(few.requires_grad_(True)).requires_grad:
+                    check_connected(call, few)
         yield Map(call, X, width[-1], device, dtype)
 
 

@@ -127,16 +127,16 @@ class Meter:
         """Whether weights, outputs or input gradients are no longer finite: the cause lies in the training."""
         if any(p.is_floating_point() and not bool(torch.isfinite(p.detach()).all()) for p in self.model.parameters()):
             return True
-        with map_of(self.model, X, self.of, self.layer) as f:
-            for part in torch.arange(f.n).split(BATCH):
-                x = f.points(part).requires_grad_(True)
-                try:
+        try:
+            with map_of(self.model, X, self.of, self.layer) as f:
+                for part in torch.arange(f.n).split(BATCH):
+                    x = f.points(part).requires_grad_(True)
                     y = f.call(x)
-                except NotFinite:
-                    return True
-                rows = torch.autograd.grad(y.sum(), x, allow_unused=True)[0] if y.requires_grad else None
-                if not bool(torch.isfinite(y).all()) or (rows is not None and not bool(torch.isfinite(rows).all())):
-                    return True
+                    rows = torch.autograd.grad(y.sum(), x, allow_unused=True)[0] if y.requires_grad else None
+                    if rows is not None and not bool(torch.isfinite(rows).all()):
+                        return True
+        except NotFinite:
+            return True
         return False
 
     def _variance(self, X: Tensor) -> float:

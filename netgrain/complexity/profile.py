@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.ensemble import best_device, forward, stream
+from netgrain.ensemble import best_device, checked_device, forward, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.models import layers
@@ -132,7 +132,7 @@ def complexity_profile(
     [3.0]
     """
     _check(networks=networks, width=width, grid=grid, depths=depths, scales=scales, activations=activations, norm=norm)
-    place = best_device() if device is None else torch.device(device)
+    place = best_device() if device is None else checked_device(device)
     points = _Points(grid, seed, place)
     cells = []
     with Bar("random networks", len(depths) * len(activations) * len(scales), progress) as bar:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from netgrain.engine import Engine, Outcome, Processes, Unit, engine_for, in_order
-from netgrain.ensemble import Make, best_device, member, stream
+from netgrain.ensemble import Make, best_device, checked_device, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.progress import Bar
 from netgrain.regularizers import Regularizer
@@ -69,7 +69,7 @@ def sweep(
             regularizer(v)  # a bad strength is said before anything is trained
     X, y = checked(member(make, 0, 0), X, y, settings.loss)
 
-    place = best_device() if device is None else torch.device(device)
+    place = best_device() if device is None else checked_device(device)
     via = engine_for(engine, workers, place) or Processes()
 
     def task(unit: Mapping[str, Any]) -> Outcome:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.ensemble import Make, forward, member, model_dtype, widest
+from netgrain.ensemble import Make, built, forward, member, model_dtype, widest
 from netgrain.errors import NetgrainError
 from netgrain.regularizers import Regularizer
 from netgrain.training.checks import check_labels, checked_data, evaluating
@@ -150,9 +150,8 @@ def fresh(make: Make, seed: int, i: int, device: torch.device) -> tuple[nn.Modul
     frozen: set[str] = set()
 
     def made() -> nn.Module:
-        model = make()
-        if isinstance(model, nn.Module):
-            frozen.update(name for name, p in model.named_parameters() if not p.requires_grad)
+        model = built(make)
+        frozen.update(name for name, p in model.named_parameters() if not p.requires_grad)
         return model
 
     model = member(made, seed, i, device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from netgrain.engine import Engine, Local, Outcome, Processes, Unit, engine_for, in_order
-from netgrain.ensemble import Make, best_device, member, seeded, stream
+from netgrain.ensemble import Make, best_device, checked_device, member, seeded, stream
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.progress import Bar
 from netgrain.regularizers import Regularizer
@@ -56,7 +56,7 @@ def train(
     [3.0, 3.0]
     """
     numbers = member_numbers(members)
-    place = best_device() if device is None else torch.device(device)
+    place = best_device() if device is None else checked_device(device)
     first = member(make, seed, numbers[0])
     if member(make, seed, numbers[0]) is first:
         raise NetgrainError(
