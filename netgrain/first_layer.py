@@ -51,10 +51,12 @@ class FirstLayer:
         """What the second moment of the rows is multiplied with."""
         return self.law.variance / (1 if self.transposed is None else 2)
 
-    def rows(self, model: nn.Module, points: Tensor, output: Output) -> Tensor:
-        """Gradients at the layer's output, (points · outputs · channels, positions)."""
+    def rows(
+        self, model: nn.Module, points: Tensor, output: Output, call: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Gradients at the layer's output, (points · outputs · channels, positions); call: what the model is run by."""
         layer = model.get_submodule(self.name)
-        return self._as_rows(layer, gradients(model, points, output, at=lambda x: _cut(model, layer, x)))
+        return self._as_rows(layer, gradients(model, points, output, at=lambda x: _cut(call or model, layer, x)))
 
     def rows_of_members(self, models: Sequence[nn.Module], points: Tensor, output: Output) -> Tensor:
         """The same for several members side by side, (members, points · outputs · channels, positions)."""
@@ -75,7 +77,7 @@ class FirstLayer:
         return Kronecker(core, self.copies, self.order)
 
 
-def _cut(model: nn.Module, layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def _cut(model: Callable[[Tensor], Any], layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Run the model with the layer's output replaced by a leaf, so that back-propagation ends there."""
     leaves: list[Tensor] = []
 

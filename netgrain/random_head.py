@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import POINTS_AT_ONCE, Make, Output, forward, model_dtype
+from netgrain.ensemble import Make, Output, forward, model_dtype
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,17 @@ class RandomHead:
     name: str
     factor: float  # outputs · variance of a weight
 
-    def rows(self, model: nn.Module, points: Tensor, seed: int) -> Tensor:
-        """One gradient row per point, (points, d), whose outer product has the mean of JᵀJ over heads."""
+    def on(self, model: nn.Module, seed: int) -> Callable[[Tensor], Tensor]:
+        """The model with one output z·h(x) in the place of its own; JᵀJ has the same mean over heads."""
         layer = model.get_submodule(self.name)
         generator = torch.Generator().manual_seed(seed)
-        rows = []
-        for some in points.split(POINTS_AT_ONCE):
-            with torch.enable_grad():
-                x = some.detach().requires_grad_(True)
-                h = _inputs(layer, lambda x=x: forward(model, x))[0]  # type: ignore[misc]
-                z = torch.randn(h.shape, generator=generator).to(h)
-                (row,) = torch.autograd.grad((h * z).sum(), x)
-            rows.append(row.flatten(1) * math.sqrt(self.factor))
-        return torch.cat(rows)
+
+        def call(x: Tensor) -> Tensor:
+            h = _inputs(layer, lambda: forward(model, x))[0]
+            z = torch.randn(h.shape, generator=generator).to(h)
+            return (h * z).sum(1, keepdim=True) * math.sqrt(self.factor)
+
+        return call
 
 
 def find_random_head(

@@ -82,12 +82,12 @@ def sampled_geometry(
     """G = E_θ E_x[J(x)ᵀJ(x)] from fresh members of a family.
 
     members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
-    (default 0.01). first_layer: "auto" integrates it where that is exact, and away from the origin where a few dozen
-    members show it to be within the tolerance; "never" samples it, "always" integrates it also where it is only nearly
-    exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact; "never" does
-    not. probes: points per member. keep: directions to keep when the
-    input is too large for anything but a sketch. engine: where members are computed ("processes", "ray", …; None:
-    decided by the work), workers: how many at a time. device: default a GPU where there is one. The result depends on
+    (default 0.01). first_layer: "auto" integrates it where that is exact, and away from the origin, with a tolerance,
+    where a few dozen members show it to be within that; "never" samples it, "always" integrates it also where it is
+    only nearly exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact;
+    "never" does not. probes: points per member. keep: directions to keep when the input is too large for anything but
+    a sketch. engine: where members are computed ("processes", "ray", …; None: decided by the work), workers: how many
+    at a time. device: default a GPU where there is one. The result depends on
     the seed, not on engine, workers or chunk. vmapped: members of a chunk side by side in one pass, by default on a
     GPU; the result is the same up to rounding.
     """
@@ -107,24 +107,26 @@ def sampled_geometry(
     resolved = resolve(probe, model, shape, output)
 
     head = None
-    if last_layer == "auto" and not resolved.at_origin and not vmapped:
+    together = dev.type != "cpu" if vmapped is None else vmapped
+    if last_layer == "auto" and not resolved.at_origin and not together:
         ending = find_random_head(make, model, shape, seed=seed, output=output)
         head = ending if isinstance(ending, RandomHead) else None
     goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
-    plan, integration = _plan(make, model, shape, resolved, first_layer, seed=seed, output=output)
-    if plan is not None and not resolved.at_origin and first_layer == "auto":
+    piloted = goal is not None and math.prod(shape) <= MOST_PILOTED
+    plan, integration = _plan(make, model, shape, resolved, first_layer, piloted, seed=seed, output=output)
+    if goal is not None and plan is not None and not resolved.at_origin and first_layer == "auto":
         pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head)
-        if reason := pilot.why_not(plan, DEFAULT_TOLERANCE if goal is None else goal):
+        if reason := pilot.why_not(plan, goal):
             plan, integration = None, f"plain sampling: {reason}"
-    if plan is not None:
-        head = None
+        else:
+            integration += ", within the tolerance as sampled members show"
     if head is not None:
         integration += f"; last layer integrated ('{head.name}')"
     count = probe_count(resolved.probe, probes)
     asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
     notes = [resolved.note] if resolved.note else []
     task, several = asked.one_by_one, CHUNK
-    if head is None and (dev.type != "cpu" if vmapped is None else vmapped):
+    if together:
         if (why_not := asked.why_one_by_one()) is None:
             task, several = asked.side_by_side, CHUNK_VMAPPED
         else:
@@ -283,7 +285,9 @@ class Rows:
         model = member(self.make, self.seed, i, self.device)
         points = self._points(i).to(self.device, model_dtype(model))
         if self.head is not None:
-            return self._outcome(i, self.head.rows(model, points, stream(self.seed, "head", i)))
+            call = self.head.on(model, stream(self.seed, "head", i))
+            rows = gradients(call, points) if self.plan is None else self.plan.rows(model, points, "all", call)
+            return self._outcome(i, rows.flatten(1))
         if self.plan is None:
             return self._outcome(i, gradients(model, points, self.output).flatten(1))
         return self._outcome(i, self.plan.rows(model, points, self.output))
@@ -361,8 +365,7 @@ class Pilot:
         return why_not_within(self.agreements(integrated), tolerance)
 
     def _rows(self, plan: FirstLayer | None) -> Rows:
-        head = self.head if plan is None else None
-        return Rows(self.make, self.seed, self.shape, self.probe, POINTS, self.output, plan, self.device, head)
+        return Rows(self.make, self.seed, self.shape, self.probe, POINTS, self.output, plan, self.device, self.head)
 
     def _reduction(self, plan: FirstLayer | None) -> Reduction:
         points = len(self.probe.points(self.shape, POINTS, 0))
@@ -394,14 +397,15 @@ def _plan(
     shape: tuple[int, ...],
     resolved: Resolved,
     first_layer: str,
+    piloted: bool,
     *,
     seed: int,
     output: Output,
 ) -> tuple[FirstLayer | None, str]:
-    """Integrate the first layer, or say why not."""
+    """Integrate the first layer, or say why not; piloted: away from the origin members will judge it."""
     if first_layer == "never":
         return None, "plain sampling (asked for)"
-    if not resolved.at_origin and first_layer == "auto" and math.prod(shape) > MOST_PILOTED:
+    if not resolved.at_origin and first_layer == "auto" and not piloted:
         return None, "plain sampling: away from the origin the forward pass depends on the first layer"
     try:
         plan = find_first_layer(make, model, shape, seed=seed, output=output)
