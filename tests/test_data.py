@@ -461,7 +461,10 @@ def test_the_search_goes_argument_variable_cache(tmp_path: Path, monkeypatch: py
     def count(data_dir: Path | None = None) -> int:
         return len(data.cifar10(data_dir, official=False).test)
 
-    with pytest.raises(NetgrainError, match=r"pass data_dir= .*, set NETGRAIN_DATA to it, or pass download=True\.$"):
+    with pytest.raises(
+        NetgrainError,
+        match=r"pass data_dir= .*, set NETGRAIN_DATA to it, or fetch it with python -c .*load\('cifar10', .*\"\.$",
+    ):
         count()
     write_binary(tmp_path / "cache" / "netgrain" / "cifar-10-batches-bin", n=1)
     assert count() == 1

@@ -17,6 +17,7 @@ ORDER = [
     "files",
     "packed",
     "arrays",
+    "sets",
     "stem",
     "models",
     "probes",
