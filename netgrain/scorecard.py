@@ -41,8 +41,8 @@ def _opening(found: Reproduction) -> str:
         "A claim *holds* when the 95 % interval of its value lies inside the bounds of its statement, *fails* when it "
         "lies outside, and is *undecided* when it straddles or only touches one; then the last column says what would "
         "decide it. Errors are standard errors over n independent results: seeds 0 to n − 1, each with fresh data and "
-        "fresh weights, unless the note says otherwise. Where seeds were added until a claim was decided, the interval is "
-        "that of a fixed number, so a verdict close to its bound is a little less certain than 95 %."
+        "fresh weights, unless the note says otherwise. Where seeds were added until a claim was decided, the interval "
+        "is that of a fixed number, so a verdict close to its bound is a little less certain than 95 %."
     )
 
 
