@@ -258,7 +258,7 @@ def test_lightning_bad_input(tmp_path: Path) -> None:
         LightningCallback(y=Y)
     with pytest.raises(NetgrainError, match="every expects a whole number"):
         fit(lightning_new, tmp_path, LightningCallback(X, Y, every_n_steps=0))
-    with pytest.raises(NetgrainError, match="expected floating-point inputs"):
+    with pytest.raises(NetgrainError, match="expected floating-point samples"):
         fit(lightning_new, tmp_path, LightningCallback(X.long(), Y))
     with pytest.raises(NetgrainError, match=r"expected batches x or \(x, y\) with a tensor x, found dict"):
         inputs_and_labels({"x": X})

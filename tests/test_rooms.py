@@ -18,6 +18,7 @@ ORDER = [
     "packed",
     "arrays",
     "sets",
+    "samples",
     "stem",
     "models",
     "probes",

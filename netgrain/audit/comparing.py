@@ -10,6 +10,7 @@ from typing import Any
 
 from netgrain import __version__
 from netgrain.audit.auditing import Audit
+from netgrain.audit.checks import check_comparable
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 
@@ -17,6 +18,7 @@ CLEAR = 1.96  # standard errors that a difference of difficulties must have
 def compare(audits: Sequence[Audit]) -> dict[str, Any]:
     """The reports side by side, and who finds the labels easier."""
     reports = [a.report for a in audits]
+    check_comparable(reports)
     return {
         "netgrain": __version__,
         "date": str(datetime.date.today()),
