@@ -155,6 +155,8 @@ def scoring(call: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
 
 
 def _dense(t: Tensor, what: str) -> Tensor:
+    if t.is_meta:
+        raise NetgrainError(f"{what} has no numbers (it is on the device 'meta'); expected a tensor with values.")
     if t.layout != torch.strided:
         raise NetgrainError(f"{what} is sparse ({t.layout}), expected a dense tensor; pass {what}.to_dense().")
     return t

@@ -47,9 +47,9 @@ def prune(
     >>> prune(G, X, torch.tensor([0, 1, 0, 1]), keep=0.5).tolist()
     [1, 2]
     """
-    if not 0 < keep <= 1:
+    if not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise NetgrainError(
-            f"expected keep as a share above 0 and at most 1, found {keep}; 0.7 drops 30 % of the samples."
+            f"expected keep as a share above 0 and at most 1, found {keep!r}; 0.7 drops 30 % of the samples."
         )
     X = _fitting(G, X)
     scores = score(G, X)

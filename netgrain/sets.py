@@ -51,5 +51,6 @@ def check_source(data: str, *, folders: bool) -> None:
         return
     if is_file(path) or path.suffix:
         found = f"{path.suffix or 'this kind of'} files are not read" if is_file(path) else f"{path} is not a file"
-        raise NetgrainError(f"--data expects a name, FILE.npz{' or FOLDER/' * folders}; {found}: {HOW_TO_SAVE}.")
+        kinds = "a name, FILE.npz or FOLDER/" if folders else "a name or FILE.npz"
+        raise NetgrainError(f"--data expects {kinds}; {found}: {HOW_TO_SAVE}.")
     set_named(data)

@@ -480,8 +480,12 @@ def test_samples_do_not_move_the_loader_or_the_generators() -> None:
 @pytest.mark.parametrize(
     ("module", "blocked", "sentence"),
     [
-        ("lightning", ["lightning", "pytorch_lightning"], "Lightning is not installed; .*netgrain\\[lightning\\]"),
-        ("transformers", ["transformers"], "transformers is not installed; .*netgrain\\[transformers\\]"),
+        (
+            "lightning",
+            ["lightning", "pytorch_lightning"],
+            "Lightning is not installed; .*pip install -e '.\\[lightning\\]'",
+        ),
+        ("transformers", ["transformers"], "transformers is not installed; .*pip install -e '.\\[transformers\\]'"),
     ],
 )
 def test_missing_extra_is_one_sentence(

@@ -75,8 +75,14 @@ def check_options(
         raise NetgrainError(f"members expects a whole number of networks from 1 upwards, found {members!r}.")
 
 
-def check_comparable(reports: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to compare fewer than two audits, or audits of different data."""
+def comparable(audits: Sequence[Any]) -> list[dict[str, Any]]:
+    """The reports of two or more audits, if they are audits, and of the same data."""
+    for i, found in enumerate(audits):
+        if not isinstance(getattr(found, "report", None), dict):
+            raise NetgrainError(
+                f"compare expects audits, found {type(found).__name__} at index {i}; audit(make, X, y) makes one."
+            )
+    reports: list[dict[str, Any]] = [found.report for found in audits]
     if len(reports) < 2:
         raise NetgrainError(f"compare expects two or more audits, found {len(reports)}; audit(make, X, y) makes one.")
     first = reports[0]["data"]
@@ -87,6 +93,7 @@ def check_comparable(reports: Sequence[Mapping[str, Any]]) -> None:
                     f"compare expects audits of the same data: {fact.replace('_', ' ')} is {first[fact]!r} in audit 0 "
                     f"and {report['data'][fact]!r} in audit {i}; audit every model with the same X and y."
                 )
+    return reports
 
 
 # --- inside -------------------------------------------------------------------------------------------------------
