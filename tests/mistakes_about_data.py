@@ -350,6 +350,14 @@ COMMANDS = [
         "keep 2 on the line", argv=("prune", "mlp", "--data", "digits", "--out", "k.csv", "--keep", "2"), says="share"
     ),
     Mistake("members 0 on the line", argv=(*AUDIT, "good.npz", "--members", "0"), says="members.* 1"),
+    Mistake("grey digits into a colour model", argv=("audit", "nets.py:colour", "--data", "digits"), says="3 channels"),
+    Mistake(
+        "digits of the wrong size", argv=("audit", "nets.py:net", "--data", "digits"), says=r"take samples of.*\(1, 8"
+    ),
+    Mistake(
+        "a map of scores", argv=("audit", "nets.py:maps", "--data", "good.npz"), says=r"output of shape \(3, 4, 4\)"
+    ),
+    Mistake("too few outputs", argv=("audit", "nets.py:two", "--data", "good.npz"), says="0 to 2, but the model has 2"),
     Mistake(
         "compare one model", argv=("compare", "mlp", "--data", "digits"), says="expects two or more models, found 1"
     ),
@@ -403,7 +411,18 @@ def split() -> Any:
 MISTAKES: tuple[Mistake, ...] = (*LABELS, *SAMPLES, *OPTIONS, *COMMANDS)
 
 
+NETS = """
+from functools import partial
+from tests.mistakes_about_data import Maps as maps, net as plain
+
+def net(): return plain()
+def colour(): return plain(3, 3)
+def two(): return plain(2)
+"""
+
+
 def prepare(folder: Path) -> None:
+    (folder / "nets.py").write_text(NETS)
     x, y = X.numpy(), Y.numpy()
     np.savez(folder / "good.npz", X=x, y=y)
     np.savez(folder / "words.npz", X=x, y=np.array(WORDS))

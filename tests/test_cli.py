@@ -407,6 +407,32 @@ def pass_the_time() -> None:
     time.sleep(0.02)
 
 
+# Before torch is loaded
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("audit", "mlp", "--data", "digitz"),
+        ("audit", "mlp", "--data", "nowhere.npz"),
+        ("audit", "mlp", "--data", "nowhere/"),
+        ("compare", "mlp", "vit", "--data", "digitz"),
+        ("score", "mlp", "--data", "digitz"),
+        ("prune", "mlp", "--data", "table.csv", "--out", "k.csv"),
+        ("complexity", "mlp", "--data", "digitz"),
+    ],
+)
+def test_data_that_cannot_be_are_refused_before_torch_is_loaded(words: tuple[str, ...], tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom netgrain.cli import app\n"
+        f"try:\n    app({list(words)})\nexcept SystemExit as e:\n    print(e.code, 'torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout.strip() == "2 False"
+    assert found.stderr.startswith("error: ")
+    assert len(found.stderr.splitlines()) == 1
+
+
 # The doctor
 
 
@@ -457,6 +483,12 @@ def test_doctor_knows_every_extra_of_the_package() -> None:
     assert set(doctor.EXTRAS) == set(for_users)
     for extra, (package, _) in doctor.EXTRAS.items():
         assert for_users[extra][0].startswith(package)
+
+
+def test_nothing_is_said_to_be_on_a_package_index() -> None:
+    package = Path(netgrain.__file__).parent
+    for path in package.rglob("*.py"):
+        assert not re.search(r"pip install ['\"]?netgrain\b", path.read_text()), path
 
 
 def test_doctor_leaves_the_threads_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
