@@ -55,7 +55,7 @@ def tensor_of(values: Any, what: str = "X") -> Tensor:
             return _dense(torch.stack([v.detach() for v in values]), what)
         return torch.as_tensor(values if isinstance(values, list | tuple) else np.asarray(values))
     except (TypeError, ValueError, RuntimeError, OverflowError) as e:
-        reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0].partition(". ")[0]
         raise NetgrainError(
             f"{what} is {_kind(values)}, which is no array of numbers ({reason.rstrip('.')}); expected a tensor, or "
             "samples of one shape in an array or a list."
@@ -106,8 +106,10 @@ def check_finite_samples(X: Tensor, what: str = "X") -> None:
     )
 
 
-def checked_labels(values: Any, samples: int, outputs: int | None = None) -> Tensor:
+def checked_labels(values: Any, samples: int, outputs: int | None = None, *, logit: bool = False) -> Tensor:
     """Labels (samples,) as int64: whole numbers, and where `outputs` are given from 0 to outputs − 1.
+
+    logit: one output alone tells two classes apart, 0 and 1.
 
     >>> checked_labels([0, 2, 1], 3, outputs=3)
     tensor([0, 2, 1])
@@ -122,7 +124,7 @@ def checked_labels(values: Any, samples: int, outputs: int | None = None) -> Ten
         _refuse_fractions(y)
     y = y.long()
     if outputs is not None:
-        _check_range(int(y.min()), int(y.max()), outputs)
+        _check_range(int(y.min()), int(y.max()), outputs, max(outputs, 2) if logit else outputs)
     return y
 
 
@@ -187,10 +189,10 @@ def _refuse_fractions(y: Tensor) -> None:
     raise NetgrainError(f"expected whole-number labels, found {y.dtype} in y; convert with y.long().")
 
 
-def _check_range(low: int, high: int, outputs: int) -> None:
-    if low >= 0 and high < outputs:
+def _check_range(low: int, high: int, outputs: int, classes: int) -> None:
+    if low >= 0 and high < classes:
         return
-    if low == 1 and high == outputs:
+    if low == 1 and high == classes:
         way = "pass y - 1, as they seem to count from 1"
     elif low < 0:
         way = RENUMBER
@@ -198,7 +200,7 @@ def _check_range(low: int, high: int, outputs: int) -> None:
         way = f"make the model with {high + 1} outputs, or renumber the labels"
     several = f"{outputs} output{'s' * (outputs != 1)}"
     raise NetgrainError(
-        f"labels run from {low} to {high}, but the model has {several}; expected labels 0 to {outputs - 1}: {way}."
+        f"labels run from {low} to {high}, but the model has {several}; expected labels 0 to {classes - 1}: {way}."
     )
 
 

@@ -156,7 +156,11 @@ LABELS = [
     Mistake("words, prune any class", lambda: ng.prune(identity(), X, per_class=False), right=lambda k: len(k) == 42),
     Mistake("labels from 7, prune", lambda: ng.prune(identity(), X, Y + 7, keep=0.5), right=lambda k: len(k) == 30),
     Mistake("too many classes", lambda: audited(net, X, torch.arange(60) % 5), says="0 to 4, .*with 5 outputs"),
-    Mistake("three classes, one output", lambda: audited(partial(net, 1), X, Y), says="0 to 2, but the model has 2"),
+    Mistake(
+        "three classes, one output",
+        lambda: audited(partial(net, 1), X, Y),
+        says="0 to 2, but the model has 1 output; expected labels 0 to 1",
+    ),
     Mistake("two classes, one output", lambda: audited(partial(net, 1), X, (Y > 0).long()), right=finite),
 ]
 

@@ -364,7 +364,7 @@ def test_what_cannot_work_is_said() -> None:
         ("layer '9' is not known", (model, X), {"layer": "9"}),
         ("the model failed on inputs of shape", (model, X[:, :5]), {}),
         ("X_test has inputs of shape", (model, X), {"X_test": X[:, :5]}),
-        ("labels run from 1 to 2, but the model has 2 outputs", (fresh(1), X, Y + 1), {}),
+        ("labels run from 1 to 2, but the model has 1 output; expected labels 0 to 1", (fresh(1), X, Y + 1), {}),
         ("pass log=to_tensorboard", (model, X), {"log": "runs"}),
     ):
         with pytest.raises(NetgrainError, match=message):

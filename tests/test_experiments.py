@@ -176,7 +176,7 @@ def test_run_and_claims_from_the_shell(tmp_path: Path) -> None:
     assert "MLP" in out
     for arguments, message in {
         ("run", "figg9"): "did you mean 'fig9'",
-        ("run", "fig9", "--scale", "huge"): "Expected smoke, laptop, paper",
+        ("run", "fig9", "--scale", "huge"): "expected one of smoke, laptop, paper",
         ("run", "fig9", "--engine", "cloud", "--out", str(tmp_path / "x")): "local, processes, ray, slurm",
         ("claims", str(tmp_path)): "is not a run",
     }.items():

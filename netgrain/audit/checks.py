@@ -37,9 +37,11 @@ def checked_data(
     X = checked_samples(X.float())  # what is too large for single precision is Inf now
     model = member(make, seed, 0)
     outputs = _outputs(model, X)
-    checked_labels(y, len(X), max(outputs, 2))  # one output tells two classes apart
+    checked_labels(y, len(X), outputs, logit=True)
     if classes and len(classes) > max(outputs, 2):
-        raise NetgrainError(f"classes= has {len(classes)} names, the model has {outputs} outputs; expected no more.")
+        raise NetgrainError(
+            f"classes= has {len(classes)} names, the model has {outputs} outputs; expected no more names."
+        )
     _check_gaps(y, classes)
     return X, y, model
 
@@ -123,7 +125,8 @@ def _way_in(model: nn.Module, shape: tuple[int, ...]) -> str:
         if shape[2] == expected:
             return "the channels seem to be last: pass X.permute(0, 3, 1, 2)"
         repeat = f", or pass X.repeat(1, {expected}, 1, 1)" if shape[0] == 1 else ""
-        return f"it takes {expected} channels, the data have {shape[0]}: make the model for these{repeat}"
+        counted = f"{expected} channel{'s' * (expected > 1)}"
+        return f"it takes {counted}, the data have {shape[0]}: make the model for these{repeat}"
     return "make the model for samples of this shape, or bring X into the shape it takes"
 
 

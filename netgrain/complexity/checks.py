@@ -57,9 +57,9 @@ def unwrapped(y: Any) -> Any:
     return inside if isinstance(inside, Tensor) else y
 
 
-def checked_labels(labels: Any, points: int, outputs: int | None = None) -> Tensor:
-    """Whole-number labels (points,), inside the outputs where these are given."""
-    return samples.checked_labels(labels, points, outputs).cpu()
+def checked_labels(labels: Any, points: int, outputs: int | None = None, *, logit: bool = False) -> Tensor:
+    """Whole-number labels (points,), inside the outputs where these are given (logit: one output tells two apart)."""
+    return samples.checked_labels(labels, points, outputs, logit=logit).cpu()
 
 
 def check_finite(values: Tensor) -> None:

@@ -80,7 +80,7 @@ def preset(name: str, scale: str, changes: dict[str, Any] | None = None) -> Any:
     if scale not in experiment.PRESETS:
         near = difflib.get_close_matches(scale.lower(), list(experiment.PRESETS), 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        raise NetgrainError(f"scale '{scale}' is not known; {hint}Expected {', '.join(experiment.PRESETS)}.")
+        raise NetgrainError(f"scale '{scale}' is not known; {hint}expected one of {', '.join(experiment.PRESETS)}.")
     values = {**asdict(experiment.PRESETS[scale]), **(changes or {})}
     return experiment.Config(**values)
 
