@@ -19,12 +19,14 @@ from netgrain.shell import (
     Seed,
     Size,
     as_text,
+    check_file,
     check_folder,
     family,
     known_model,
     parse_input,
     plain_words,
     print_rows,
+    source_given,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +45,10 @@ COMPARE_EXAMPLES = """  netgrain compare lenet resnet18 vit --data digits --out 
 Source = Annotated[
     str,
     typer.Option(
-        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, FILE.npz, or a FOLDER/ by class."
+        "--data",
+        metavar="DATA",
+        help="digits, mnist, fashion-mnist, cifar10, cifar2, FILE.npz, or a FOLDER/ by class.",
+        callback=lambda data: source_given(data, folders=True),
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of skipping it.")]
@@ -84,7 +89,7 @@ def audit(
 ) -> None:
     """Say what a network will find easy, hard or invisible in a data set, and write a page about it."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        check_file(out)
+        check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
         from netgrain.audit.trained import read_weights
@@ -119,7 +124,7 @@ def compare(
 ) -> None:
     """Audit several networks on one data set, side by side on one page, with a verdict for each pair."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        check_file(out)
+        check_file(out, ".html", ".json")
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
         from netgrain.audit.comparing import compare as side_by_side
@@ -139,19 +144,6 @@ def compare(
 
 
 MARKS = {"good": "+", "note": "·", "warn": "!", "bad": "!!"}
-
-
-def check_file(out: Path) -> None:
-    """Refuse a file that cannot be written before anything is computed."""
-    import os
-
-    if out.is_dir():
-        raise NetgrainError(f"--out expects a file, {out} is a folder; add a name such as report.html.")
-    folder = out.absolute().parent
-    if not folder.is_dir():
-        raise NetgrainError(f"--out: there is no folder {folder}; make it first, or choose another place.")
-    if not os.access(folder, os.W_OK | os.X_OK) or (out.exists() and not os.access(out, os.W_OK)):
-        raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
 
 
 def _samples(

@@ -11,11 +11,16 @@ from netgrain.estimate import Estimate
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 NORMAL_95 = 1.96  # standard errors of a 95 % interval, for many seeds
+ROUNDING = 1e-9  # bounds that a value may lie on, as "in every seed", are set lower by this
 
 
 @dataclass(frozen=True)
 class Claim:
-    """holds: the 95 % interval lies inside the stated bounds; fails: it lies outside; undecided: it straddles one."""
+    """holds: the 95 % interval lies inside the stated bounds; fails: it lies outside; undecided: anything else.
+
+    Undecided is also a value without a spread that lies on a bound: no difference at all is neither a positive one nor
+    a negative one. Only an equality, low = high, is met on its bound.
+    """
 
     name: str
     statement: str
@@ -36,8 +41,10 @@ class Claim:
         if not math.isfinite(self.value) or not math.isfinite(self.stderr) or self.n < 2:
             return "at least two independent results"
         bounds = [bound for bound in (self.low, self.high) if bound is not None]
-        if not bounds or self.stderr == 0:
+        if not bounds:
             return f"more than {self.n}"
+        if self.stderr == 0:
+            return f"a value off its bound, on which all {self.n} results lie"
         gap = min(abs(self.value - bound) for bound in bounds)
         if gap <= self.stderr * 0.1:
             return "a value further from its bound: more seeds would hardly decide"
@@ -65,12 +72,16 @@ def claim(
     'holds'
     >>> claim("x", "x is at least 1", Estimate(1.1, 0.1, 10), low=1).verdict
     'undecided'
+    >>> claim("x", "x is positive", Estimate(0.0, 0.0, 10), low=0).verdict
+    'undecided'
     """
     return Claim(name, statement, paper, value.value, value.stderr, value.n, low, high, verdict(value, low, high), note)
 
 
 def verdict(value: Estimate, low: float | None, high: float | None) -> str:
-    if not math.isfinite(value.value) or math.isnan(value.stderr):
+    if not math.isfinite(value.value) or math.isnan(value.stderr) or value.n == 1:  # one result has no error
+        return UNDECIDED
+    if value.stderr == 0 and low != high and value.value in (low, high):
         return UNDECIDED
     a, b = value.interval(0.95)
     at_least, at_most = -math.inf if low is None else low, math.inf if high is None else high

@@ -251,20 +251,19 @@ def doctor(
     with plain_words():
         from dataclasses import asdict
 
-        from netgrain.doctor import examine
+        from netgrain.doctor import WORDS, conclusion, examine
 
         checks = examine()
     sound = all(check.status != "fail" for check in checks)
     if as_json:
         typer.echo(as_text({"ok": sound, "checks": [asdict(check) for check in checks]}))
     else:
-        words = {"info": "", "ok": "ok", "warning": "look", "fail": "FAIL"}
         rows = []
         for check in checks:
             advice = f"; {check.advice}" if check.advice else ""
-            rows.append((check.name, f"{words[check.status]:5}" + check.found + advice))
+            rows.append((check.name, f"{WORDS[check.status]:5}" + check.found + advice))
         print_rows(rows)
-        typer.echo("\nEverything works." if sound else "\nSomething is wrong: see the lines with FAIL.")
+        typer.echo(f"\n{conclusion(checks)}")
     if not sound:
         raise typer.Exit(1)
 

@@ -36,6 +36,7 @@ from netgrain.shell import (
     Seed,
     Size,
     as_text,
+    check_file,
     check_folder,
     family,
     plain_words,
@@ -72,6 +73,8 @@ def score(
 ) -> None:
     """Score training samples by how much of them lies where the network can learn: x·Gx / x·x."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        if out is not None:
+            check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
         from netgrain.scores import score as scores_of
 
@@ -133,6 +136,7 @@ def prune(
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
+        check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
         from netgrain.scores import prune as kept_by
 

@@ -33,12 +33,12 @@ from netgrain.flow import (
     _call,
     _prepare_forward_mode,
     check_loss,
-    checked_samples,
     checked_targets,
     flow,
     loss_of,
     twice_differentiable,
 )
+from netgrain.samples import checked_samples
 from netgrain.sampling import _check_given, listed_models
 from netgrain.threads import one_thread
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,15 +19,29 @@ from torch import nn
 
 from netgrain import __version__
 from netgrain.average import average_geometry
+from netgrain.data.images import bringing, place_of
 from netgrain.engine import Outcome, Processes, Unit, in_order, most_workers
+from netgrain.errors import NetgrainError, install
 from netgrain.memory import all_memory, free_memory, in_words
+from netgrain.sets import SETS
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within
 MEMBERS = 1000  # of the sampled self-check
 REPEATS = 3
 
-Status = Literal["info", "ok", "warning", "fail"]
+# optional parts: the package of an extra, and what needs it
+EXTRAS = {
+    "vision": ("timm", "models named timm:…"),
+    "lightning": ("lightning", "the callback for Lightning"),
+    "transformers": ("transformers", "the callback for the Trainer of transformers"),
+    "tensorboard": ("tensorboard", "logging to TensorBoard"),
+    "distributed": ("ray", "--engine ray"),
+    "slurm": ("submitit", "--engine slurm"),
+}
+
+Status = Literal["info", "ok", "missing", "warning", "fail"]
+WORDS: dict[Status, str] = {"info": "", "ok": "ok", "missing": "add", "warning": "look", "fail": "FAIL"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,22 @@ def examine() -> list[Check]:
         Check("python", f"{platform.python_version()} on {platform.platform()}"),
         *(_version(name) for name in PACKAGES),
         *(_guarded(name, look) for name, look in LOOKS.items()),
+        *(_extra(name) for name in EXTRAS),
+        *(_set(name) for name in SETS if name != "cifar2"),  # made from CIFAR-10
     ]
+
+
+def conclusion(checks: list[Check]) -> str:
+    """One sentence about all checks; what is not there does not work, and is not said to."""
+    if any(check.status == "fail" for check in checks):
+        return f"Something is wrong: see the lines with {WORDS['fail']}."
+    missing = sum(check.status == "missing" for check in checks)
+    if not missing:
+        return "Everything works."
+    return (
+        f"What is installed works. {missing} optional part{'s are' if missing > 1 else ' is'} missing: the lines with "
+        f"{WORDS['missing']} name the command that brings each."
+    )
 
 
 def _version(package: str) -> Check:
@@ -61,6 +91,29 @@ def _guarded(name: str, look: Callable[[str], Check]) -> Check:
         return look(name)
     except Exception as e:  # a doctor reports a failure of any kind
         return Check(name, f"{type(e).__name__}: {e}", "fail", "please report this line with the versions above")
+
+
+# --- what can be added ------------------------------------------------------------------------------------------------
+
+
+def _extra(extra: str) -> Check:
+    package, use = EXTRAS[extra]
+    name = f"extra '{extra}'"
+    try:
+        return Check(name, f"{package} {importlib.metadata.version(package)}", "ok")
+    except importlib.metadata.PackageNotFoundError:
+        return Check(name, f"{package} is not installed, for {use}", "missing", install(extra))
+
+
+def _set(key: str) -> Check:
+    name = f"data '{key}'"
+    try:
+        return Check(name, place_of(key), "ok")
+    except NetgrainError as e:
+        if key == "digits":  # these cannot be downloaded
+            return Check(name, str(e), "missing")
+        advice = f"{bringing(key)}, or set NETGRAIN_DATA to the folder that holds it"
+        return Check(name, f"{SETS[key]} was not found", "missing", advice)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
@@ -102,14 +155,11 @@ def _workers(name: str) -> Check:
 
 def _engines(name: str) -> Check:
     """Which engines could be used; nothing is started."""
-    extras = {"ray": ("ray", "distributed"), "slurm": ("submitit", "slurm")}
-    here, missing = ["local", "processes"], []
-    for engine, (package, extra) in extras.items():
-        try:
+    here = ["local", "processes"]
+    for engine, package in {"ray": "ray", "slurm": "submitit"}.items():
+        with suppress(importlib.metadata.PackageNotFoundError):  # named among the extras
             here.append(f"{engine} ({package} {importlib.metadata.version(package)})")
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(f"{engine} (pip install 'netgrain[{extra}]')")
-    return Check(name, ", ".join(here) + (f"; not installed: {', '.join(missing)}" if missing else ""))
+    return Check(name, ", ".join(here))
 
 
 def _folder(name: str) -> Check:

@@ -7,3 +7,12 @@ class NetgrainError(ValueError):
 
 class GrainWarning(UserWarning):
     """The result is correct but a person should know something about it."""
+
+
+def install(extra: str) -> str:
+    """The command that brings an optional part; netgrain is on no package index.
+
+    >>> install("vision")
+    "pip install -e '.[vision]' (in the folder of netgrain's source)"
+    """
+    return f"pip install -e '.[{extra}]' (in the folder of netgrain's source)"

@@ -37,7 +37,6 @@ from netgrain.flow import (
     LossLike,
     Rates,
     check_loss,
-    checked_samples,
     checked_targets,
     flow,
     forward_rates,
@@ -51,6 +50,7 @@ from netgrain.pairs import PairRows
 from netgrain.probes import Data, Origin, Probe, checked_probe
 from netgrain.progress import Bar
 from netgrain.provenance import Provenance
+from netgrain.samples import checked_samples
 from netgrain.sampling import (
     CHUNK,
     _check_family,

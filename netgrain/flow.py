@@ -24,6 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
 from netgrain.errors import NetgrainError
+from netgrain.samples import checked_labels, tensor_of
 
 SAMPLES_AT_ONCE = 256  # fixed, so that a result never depends on how work was cut into pieces
 LossLike = str | Callable[[Tensor, Tensor], Tensor]
@@ -87,19 +88,9 @@ def loss_of(loss: LossLike) -> Loss:
     raise NetgrainError(f"loss expects 'sse', 'cross-entropy' or a function of (outputs, y), found {loss!r}.")
 
 
-def checked_samples(X: Tensor) -> Tensor:
-    X = torch.as_tensor(X).detach()
-    if X.dim() < 2 or not len(X):
-        raise NetgrainError(f"expected samples of shape (samples, …), at least one, found shape {tuple(X.shape)}.")
-    if not X.is_floating_point() or not bool(torch.isfinite(X).all()):
-        found = f"{X.dtype}" if not X.is_floating_point() else "NaN or Inf"
-        raise NetgrainError(f"expected finite floating-point samples, found {found}; convert, as in X.float() / 255.")
-    return X
-
-
 def checked_targets(y: Tensor, samples: int, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
     """Labels in the form the loss takes: (samples, k) for SSE and one logit, int64 classes for cross-entropy."""
-    y = torch.as_tensor(y).detach()
+    y = tensor_of(y, "y")
     if y.dim() == 0 or len(y) != samples:
         raise NetgrainError(
             f"expected one label per sample, {samples} of them, found shape {tuple(y.shape)}; pass the labels of X."
@@ -124,17 +115,13 @@ def checked_targets(y: Tensor, samples: int, outputs: int, loss: Loss, dtype: to
 
 
 def _classes(y: Tensor, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
-    if y.dim() != 1 or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+    if outputs < 2:
         raise NetgrainError(
-            f"expected integer labels of shape (samples,), found {y.dtype} {tuple(y.shape)}; convert with y.long()."
+            f"labels of classes need a model with two outputs or more, found {outputs}; for one output pass "
+            "floating-point targets with loss='sse'."
         )
-    low, high = int(y.min()), int(y.max())
-    if low < 0 or high >= outputs or outputs < 2:
-        raise NetgrainError(
-            f"expected labels from 0 to {outputs - 1} (the model has {outputs} output{'s' * (outputs != 1)}), "
-            f"found {low} to {high}; relabel the data, or pass floating-point targets with loss='sse'."
-        )
-    return F.one_hot(y.long(), outputs).to(dtype) if loss.name == "sse" else y.long()
+    y = checked_labels(y, len(y), outputs)
+    return F.one_hot(y, outputs).to(dtype) if loss.name == "sse" else y
 
 
 def check_loss(loss: Loss, y: Tensor, outputs: int, dtype: torch.dtype) -> None:

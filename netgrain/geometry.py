@@ -18,6 +18,7 @@ from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker, in_slices
 from netgrain.provenance import Provenance
+from netgrain.samples import checked_samples
 from netgrain.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
 
 if TYPE_CHECKING:
@@ -441,12 +442,7 @@ def data_covariance(X: Tensor, *, centred: bool = False, normalised: bool = Fals
     >>> S.matrix().tolist()
     [[2.0, 2.0], [2.0, 4.0]]
     """
-    X = torch.as_tensor(X)
-    if X.dim() < 2 or not X.is_floating_point() or not bool(torch.isfinite(X).all()):
-        raise NetgrainError(
-            f"expected finite floating-point samples of shape (samples, …), found {X.dtype} {tuple(X.shape)}; "
-            "convert with X.float()."
-        )
+    X = checked_samples(X)
     rows = X.detach().cpu().flatten(1)
     if centred:
         rows = rows - rows.mean(0)

@@ -16,6 +16,7 @@ from netgrain.ensemble import stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry
+from netgrain.samples import check_two_classes, checked_labels, checked_samples
 
 LEARNABLE = 0.99  # of tr G
 FOLDS = 8  # of the samples, for error bars
@@ -82,7 +83,8 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     correlation above what permuted labels give): 0 for a label anywhere, negative for one in the grain, large for one
     the family is nearly blind to. Errors are over eight parts of the samples.
     """
-    X, y = X.detach().cpu().flatten(1).float(), y.detach().cpu().long()
+    X = checked_samples(X).cpu().flatten(1).float()
+    y = checked_labels(y, len(X)).cpu()
     _check(axes, X, y)
     order = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "relevance")))
     folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
@@ -115,12 +117,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
 def _check(axes: Axes, X: Tensor, y: Tensor) -> None:
     if X.shape[1] != len(axes.values):
         raise NetgrainError(f"the data have {X.shape[1]} entries a sample, the network takes {len(axes.values)}.")
-    if len(X) != len(y):
-        raise NetgrainError(f"{len(X)} samples came with {len(y)} labels; pass one label per sample.")
-    if int(y.min()) == int(y.max()):
-        raise NetgrainError(
-            f"all labels are {int(y.min())}; expected at least two classes, or there is nothing to learn."
-        )
+    check_two_classes(y)
     if len(X) < 4 * FOLDS:
         raise NetgrainError(f"{len(X)} samples are too few to say where the label lies; expected at least {4 * FOLDS}.")
 

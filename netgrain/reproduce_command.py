@@ -11,7 +11,7 @@ import typer
 
 from netgrain import plan_command
 from netgrain.plan_command import DryRun
-from netgrain.shell import Json, as_text, check_folder, plain_words
+from netgrain.shell import BAD_INPUT, Json, as_text, check_folder, plain_words
 
 if TYPE_CHECKING:
     from netgrain.reproduction import Reproduction
@@ -57,7 +57,8 @@ def reproduce(
     """Run every experiment on the three works, then print one scorecard: claim, paper, ours ± error, verdict.
 
     Writes reproduction.md and reproduction.json into the folder. Killed at any moment, it goes on with --resume to the
-    same scorecard.
+    same scorecard. An experiment whose data are missing is skipped and named, and the exit code is 2; with the data
+    there, --resume runs it.
     """
     folder = out or Path("out") / f"reproduction-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
@@ -84,12 +85,26 @@ def reproduce(
         return
     if as_json:
         typer.echo(document)
-    else:
+    elif found.claims:
         _print(found)
+    if found.skipped:
+        _say(_not_run(found))
+        raise typer.Exit(BAD_INPUT)
 
 
 def _say(line: str) -> None:
     typer.echo(line, err=True)
+
+
+def _not_run(found: Reproduction) -> str:
+    """One line about what is missing, each problem once, and how to go on."""
+    names: dict[str, list[str]] = {}
+    for part in found.skipped:
+        names.setdefault(part.problem, []).append(part.name)
+    why = " ".join(
+        f"{', '.join(those)} {'was' if len(those) == 1 else 'were'} not run: {p}" for p, those in names.items()
+    )
+    return f"error: {why} Then run the same command with --resume."
 
 
 def _print(found: Reproduction) -> None:
@@ -104,9 +119,6 @@ def _print(found: Reproduction) -> None:
         ours = f"{c.value:.4g} ± {c.stderr:.2g}"
         table.add_row(Text(name), Text(c.name), Text(c.paper), Text(ours), Text(c.verdict))
     Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
-    for part in found.parts:
-        if part.problem:
-            typer.echo(f"{part.name} was not run: {part.problem}")
     claims = [c for _, c in found.claims]
     count = {v: sum(c.verdict == v for c in claims) for v in ("holds", "undecided", "fails")}
     typer.echo(

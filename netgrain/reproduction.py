@@ -63,6 +63,11 @@ class Reproduction:
     def claims(self) -> list[tuple[str, Claim]]:
         return [(part.name, c) for part in self.parts for c in part.claims]
 
+    @property
+    def skipped(self) -> list[Part]:
+        """Experiments that could not be run here, such as those whose data are missing."""
+        return [part for part in self.parts if part.problem]
+
     def as_list(self) -> list[dict[str, Any]]:
         """One entry per claim, for reproduction.json."""
         return [

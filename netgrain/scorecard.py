@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from netgrain.claims import FAILS, HOLDS, UNDECIDED, Claim
+from netgrain.claims import FAILS, HOLDS, ROUNDING, UNDECIDED, Claim
 from netgrain.estimate import Estimate
 from netgrain.reproduction import GROUPS, Part, Reproduction
 
@@ -39,17 +39,17 @@ def _opening(found: Reproduction) -> str:
         f"netgrain {versions['netgrain']}, torch {versions['torch']}, Python {versions['python']}. "
         f"{_minutes(found.wall)} on the clock, {_minutes(work)} of processor time.\n\n"
         "A claim *holds* when the 95 % interval of its value lies inside the bounds of its statement, *fails* when it "
-        "lies outside, and is *undecided* when it straddles one; then the last column says what would decide it. "
-        "Errors are standard errors over n independent results: seeds 0 to n − 1, each with fresh data and fresh "
-        "weights, unless the note says otherwise. Where seeds were added until a claim was decided, the interval is "
-        "that of a fixed number, so a verdict close to its bound is a little less certain than 95 %."
+        "lies outside, and is *undecided* when it straddles or only touches one; then the last column says what would "
+        "decide it. Errors are standard errors over n independent results: seeds 0 to n − 1, each with fresh data and "
+        "fresh weights, unless the note says otherwise. Where seeds were added until a claim was decided, the interval "
+        "is that of a fixed number, so a verdict close to its bound is a little less certain than 95 %."
     )
 
 
 def _summary(found: Reproduction) -> str:
     rows = [[WORKS[g], *_counted(_claims(found, g))] for g in WORKS if _claims(found, g)]
     rows.append(["**together**", *_counted([c for _, c in found.claims])])
-    missing = [f"- `{p.name}` was not run: {p.problem}" for p in found.parts if p.problem]
+    missing = [f"- `{p.name}` was not run: {p.problem}" for p in found.skipped]
     return "\n\n".join(
         [
             "## In short",
@@ -71,18 +71,36 @@ def _central(found: Reproduction) -> str:
     for name, c in found.claims:
         if not c.name.endswith(PREDICTED):
             continue
-        low, high = Estimate(c.value, c.stderr, c.n).interval(0.95)
         case = c.name.removesuffix(PREDICTED).rstrip(": ")
-        interval = f"{_number(max(low, -1.0))} to {_number(min(high, 1.0))}" if math.isfinite(c.stderr) else "–"
-        rows.append([f"`{name}`", case, _number(c.value), interval, str(c.n), c.verdict])
+        rows.append([f"`{name}`", case, _number(c.value), _rho_interval(c), str(c.n), _threshold(c), c.verdict])
     if not rows:
         return ""
     return (
         "## The central prediction\n\n"
         "For labels planted along a direction, the eigenvalue of that direction (of G, or of G S G on images) predicts "
-        "how well the network generalises: Spearman's rho between predicted and measured order, mean over seeds.\n\n"
-        + _table(["experiment", "network and labels", "rho", "95 % interval", "n", "verdict"], rows)
+        "how well the network generalises: Spearman's rho between predicted and measured order, mean over seeds. The "
+        "rows do not ask the same: where the threshold is 0, *holds* means that there is an order, however weak.\n\n"
+        + _table(["experiment", "network and labels", "rho", "95 % interval", "n", "threshold", "verdict"], rows)
     )
+
+
+def _rho_interval(c: Claim) -> str:
+    """The interval of a rank correlation, as far as one is known."""
+    if not math.isfinite(c.stderr):
+        return "not determined"
+    low, high = Estimate(c.value, c.stderr, c.n).interval(0.95)
+    if low <= -1 and high >= 1:
+        return "not determined"  # every rank correlation lies there
+    if high - low < ROUNDING:
+        return f"none: the same in all {c.n}"  # what cannot spread further, or happened not to
+    return f"{_number(max(low, -1.0))} to {_number(min(high, 1.0))}"
+
+
+def _threshold(c: Claim) -> str:
+    """What the claim asks of rho; a bound of almost nothing stands for "positive"."""
+    if c.low is None:
+        return "–"
+    return "> 0" if abs(c.low) <= ROUNDING else f"≥ {_number(c.low)}"
 
 
 def _work(found: Reproduction, group: str) -> str:

@@ -11,6 +11,7 @@ from netgrain.ensemble import stream
 from netgrain.errors import NetgrainError
 from netgrain.forms import DENSE_LIMIT
 from netgrain.geometry import Geometry
+from netgrain.samples import checked_labels, checked_samples
 
 ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
 
@@ -22,7 +23,7 @@ def score(G: Geometry, X: Tensor) -> Tensor:
     >>> score(G, torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])).tolist()
     [3.0, 1.0, 2.0]
     """
-    return G.score(X)
+    return G.score(_fitting(G, X))
 
 
 def prune(
@@ -46,11 +47,11 @@ def prune(
     >>> prune(G, X, torch.tensor([0, 1, 0, 1]), keep=0.5).tolist()
     [1, 2]
     """
-    if not 0 < keep <= 1:
+    if not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise NetgrainError(
-            f"expected keep as a share above 0 and at most 1, found {keep}; 0.7 drops 30 % of the samples."
+            f"expected keep as a share above 0 and at most 1, found {keep!r}; 0.7 drops 30 % of the samples."
         )
-    X = torch.as_tensor(X)
+    X = _fitting(G, X)
     scores = score(G, X)
     if bool(scores.isnan().any()):
         where = int(scores.isnan().nonzero()[0])
@@ -59,11 +60,7 @@ def prune(
         )
     if y is None or not per_class:
         return _best(scores, torch.arange(len(scores)), keep, lowest).sort().values
-    y = torch.as_tensor(y).cpu()
-    if y.shape != (len(X),):
-        raise NetgrainError(
-            f"expected one label per sample, shape ({len(X)},), found {tuple(y.shape)}; pass the labels of X."
-        )
+    y = checked_labels(y, len(X)).cpu()  # any whole numbers: they only group the samples
     kept = [_best(scores, (y == label).nonzero()[:, 0], keep, lowest) for label in y.unique()]
     return torch.cat(kept).sort().values
 
@@ -189,6 +186,17 @@ def eliminate_variance(X: Tensor, basis: Tensor, S: Geometry, variance: float) -
 
 
 # --- inside -------------------------------------------------------------------------------------------------------
+
+
+def _fitting(G: Geometry, X: Tensor) -> Tensor:
+    """Samples of the geometry's shape, or flat; entries in another order would be scored without a word."""
+    X = checked_samples(X, whole_too=True)
+    shape = tuple(X.shape[1:])
+    if shape in (G.input_shape, (G.d,)) or (len(G.input_shape) == 1 and math.prod(shape) == G.d):
+        return X
+    last = len(shape) == 3 and (shape[2], *shape[:2]) == G.input_shape
+    way = "the channels seem to be last: pass X.permute(0, 3, 1, 2)" if last else "use the same input for both"
+    raise NetgrainError(f"X has samples of shape {shape}, G is for inputs of shape {G.input_shape}; {way}.")
 
 
 def _check_pair(G: Geometry, S: Geometry) -> None:

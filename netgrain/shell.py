@@ -17,6 +17,7 @@ import typer
 from netgrain.arguments import MOST_INPUTS
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.model_names import BUILTIN_NAMES, check_name
+from netgrain.sets import check_source
 
 if TYPE_CHECKING:
     from netgrain.data import Dataset
@@ -43,7 +44,10 @@ Model = Annotated[
 DataOption = Annotated[
     str,
     typer.Option(
-        "--data", metavar="DATA", help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y."
+        "--data",
+        metavar="DATA",
+        help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y.",
+        callback=lambda data: source_given(data, folders=False),
     ),
 ]
 DataDir = Annotated[
@@ -204,6 +208,29 @@ def check_folder(out: Path) -> None:
         raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
+
+
+def source_given(data: str, *, folders: bool) -> str:
+    """--data as it was written, looked at while the command line is read: before torch is loaded."""
+    with plain_words():
+        check_source(data, folders=folders)
+    return data
+
+
+def check_file(out: Path, *suffixes: str, new_folder: bool = False) -> None:
+    """Refuse a file that cannot be written, or is of no kind that is written here, before anything is computed."""
+    if out.is_dir():
+        raise NetgrainError(f"--out expects a file, {out} is a folder; add a name such as report{suffixes[0]}.")
+    if out.suffix.casefold() not in suffixes:
+        raise NetgrainError(f"--out expects a name that ends in {' or '.join(suffixes)}, found '{out.name}'.")
+    folder = out.absolute().parent
+    if new_folder and not folder.exists():
+        check_folder(folder)
+        return
+    if not folder.is_dir():
+        raise NetgrainError(f"--out: there is no folder {folder}; make it first, or choose another place.")
+    if not os.access(folder, os.W_OK | os.X_OK) or (out.exists() and not os.access(out, os.W_OK)):
+        raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
 
 
 def source_of(make: Make) -> str | None:

@@ -143,10 +143,10 @@ def test_trained_weights_are_compared_with_fresh_ones(G: ng.Geometry, tmp_path: 
 def test_bad_input(G: ng.Geometry) -> None:
     X, y = _planted(G, 0, 64)
     for make, X_bad, y_bad, said in (
-        (lenet, X[:, :, :9, :9], y, r"LeNet and the data do not fit, samples having shape \(1, 9, 9\)"),
+        (lenet, X[:, :, :9, :9], y, r"LeNet cannot take samples of shape \(1, 9, 9\)"),
         (lenet, X, y * 0, "expected at least two classes"),
-        (lenet, X, y + 2, "labels go up to 3, the model has 2 outputs; make it with outputs=4"),
-        (lenet, X, y[:5], "64 samples came with 5 labels"),
+        (lenet, X, y + 2, "labels run from 2 to 3, but the model has 2 outputs; expected labels 0 to 1"),
+        (lenet, X, y[:5], r"y has shape \(5,\), expected \(64,\)"),
         (MLP, torch.zeros(40, 3, 64, 64), torch.arange(40) % 2, "average the images down"),
     ):
         with pytest.raises(NetgrainError, match=said):

@@ -1,11 +1,13 @@
 """The commands: what they print, what they write, and one sentence for everything that can be wrong."""
 
+import importlib.metadata
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -405,6 +407,32 @@ def pass_the_time() -> None:
     time.sleep(0.02)
 
 
+# Before torch is loaded
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("audit", "mlp", "--data", "digitz"),
+        ("audit", "mlp", "--data", "nowhere.npz"),
+        ("audit", "mlp", "--data", "nowhere/"),
+        ("compare", "mlp", "vit", "--data", "digitz"),
+        ("score", "mlp", "--data", "digitz"),
+        ("prune", "mlp", "--data", "table.csv", "--out", "k.csv"),
+        ("complexity", "mlp", "--data", "digitz"),
+    ],
+)
+def test_data_that_cannot_be_are_refused_before_torch_is_loaded(words: tuple[str, ...], tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom netgrain.cli import app\n"
+        f"try:\n    app({list(words)})\nexcept SystemExit as e:\n    print(e.code, 'torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout.strip() == "2 False"
+    assert found.stderr.startswith("error: ")
+    assert len(found.stderr.splitlines()) == 1
+
+
 # The doctor
 
 
@@ -418,6 +446,49 @@ def test_doctor_finds_a_sound_installation(run: Run) -> None:
     for name in ("self-check, exact", "self-check, sampled", "current folder"):
         assert checks[name]["status"] == "ok"
     assert "one thread" in checks["speed"]["found"]
+
+
+def test_doctor_names_what_is_missing_and_the_command_that_brings_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(package: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(doctor, "LOOKS", {})
+    monkeypatch.setattr(doctor, "PACKAGES", ())
+    monkeypatch.setattr("netgrain.doctor.importlib.metadata.version", nothing)
+    code, stdout, _ = run("doctor")
+    text = one_line(stdout)
+    assert code == 0
+    assert "Everything works" not in text
+    for extra in doctor.EXTRAS:
+        assert f"pip install -e '.[{extra}]'" in text
+    assert "load('cifar10', download=True)" in text
+    assert "load('mnist', download=True)" in text
+    assert f"{len(doctor.EXTRAS) + 3} optional parts are missing" in text
+
+    (tmp_path / "mnist").mkdir()
+    for stem in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (tmp_path / "mnist" / f"{stem}-ubyte").touch()
+    checks = {check["name"]: check for check in json.loads(run("doctor", "--json")[1])["checks"]}
+    assert (checks["data 'mnist'"]["status"], checks["data 'mnist'"]["found"]) == ("ok", str(tmp_path / "mnist"))
+
+
+def test_doctor_knows_every_extra_of_the_package() -> None:
+    with (Path(__file__).parent.parent / "pyproject.toml").open("rb") as file:
+        declared = tomllib.load(file)["project"]["optional-dependencies"]
+    for_users = {name: needs for name, needs in declared.items() if name not in ("digits", "oracle", "torture", "dev")}
+    assert set(doctor.EXTRAS) == set(for_users)
+    for extra, (package, _) in doctor.EXTRAS.items():
+        assert for_users[extra][0].startswith(package)
+
+
+def test_nothing_is_said_to_be_on_a_package_index() -> None:
+    package = Path(netgrain.__file__).parent
+    for path in package.rglob("*.py"):
+        assert not re.search(r"pip install ['\"]?netgrain\b", path.read_text()), path
 
 
 def test_doctor_leaves_the_threads_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

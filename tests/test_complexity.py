@@ -651,15 +651,18 @@ WITH_NAN[3, 1] = math.nan
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "whole numbers": (
         lambda: geometric_complexity(network(), torch.ones(3, D, dtype=torch.long)),
-        r"expected floating-point inputs, which can be differentiated, found torch.int64; convert images",
+        r"X holds whole numbers \(torch.int64\), expected floating-point samples; convert images",
     ),
-    "nothing": (lambda: geometric_complexity(network(), points()[:0]), r"at least one point, found shape \(0, 6\)"),
-    "one vector": (lambda: geometric_complexity(network(), points()[0]), r"shape \(6,\); one point alone is X\[None\]"),
-    "NaN": (lambda: geometric_complexity(network(), WITH_NAN), "NaN or Inf in 1 of 9 points, first at index 3; remove"),
-    "no module": (
-        lambda: geometric_complexity(torch.tanh, points()),
-        "found the function tanh",
+    "nothing": (
+        lambda: geometric_complexity(network(), points()[:0]),
+        r"X has shape \(0, 6\), expected at least one sample",
     ),
+    "one vector": (
+        lambda: geometric_complexity(network(), points()[0]),
+        r"shape \(6,\), .*; one sample alone is X\[None\]",
+    ),
+    "NaN": (lambda: geometric_complexity(network(), WITH_NAN), "1 NaN, 0 Inf.*first in sample 3 at entry 1"),
+    "no module": (lambda: geometric_complexity(torch.tanh, points()), "found the function tanh"),
     "weights": (lambda: geometric_complexity(BROKEN, points()), "NaN or Inf in parameter '2.bias'"),
     "batch norm": (
         lambda: geometric_complexity(nn.Sequential(nn.Linear(D, 3), nn.BatchNorm1d(3)).double(), points()),
@@ -748,11 +751,11 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "few labels": (
         lambda: per_class_complexity(network(), points(), torch.arange(4)),
-        "one label per point, 9 of them",
+        r"y has shape \(4,\), expected \(9,\)",
     ),
     "real labels": (
         lambda: per_class_complexity(network(), points(), torch.rand(9)),
-        "whole-number labels, found torch.f",
+        "y holds fractions",
     ),
     "few names": (
         lambda: per_class_complexity(network(), points(), torch.arange(9) % 3, classes=("a", "b")),

@@ -351,9 +351,9 @@ def test_what_cannot_work_is_said() -> None:
     model = fresh()
     for message, arguments, options in (
         ("expected a torch.nn.Module, found 3", (3, X), {}),
-        ("expected floating-point inputs", (model, X.long()), {}),
-        ("at least one point, found shape", (model, X[:0]), {}),
-        ("60 of them, found shape", (model, X, Y[:3]), {}),
+        ("expected floating-point samples", (model, X.long()), {}),
+        ("expected at least one sample", (model, X[:0]), {}),
+        (r"y has shape \(3,\), expected \(60,\)", (model, X, Y[:3]), {}),
         ("expected whole-number labels", (model, X, Y.float()), {}),
         ("labels run from 5 to 6, but the model has 3 outputs", (model, X, Y + 5), {}),
         ("every expects a whole number from 1 upwards, found 0", (model, X), {"every": 0}),
@@ -364,7 +364,7 @@ def test_what_cannot_work_is_said() -> None:
         ("layer '9' is not known", (model, X), {"layer": "9"}),
         ("the model failed on inputs of shape", (model, X[:, :5]), {}),
         ("X_test has inputs of shape", (model, X), {"X_test": X[:, :5]}),
-        ("labels run from 1 to 2, but the model has 2 outputs", (fresh(1), X, Y + 1), {}),
+        ("labels run from 1 to 2, but the model has 1 output; expected labels 0 to 1", (fresh(1), X, Y + 1), {}),
         ("pass log=to_tensorboard", (model, X), {"log": "runs"}),
     ):
         with pytest.raises(NetgrainError, match=message):

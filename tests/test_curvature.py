@@ -182,8 +182,8 @@ def test_bad_input_is_one_sentence() -> None:
     net, y = network(2), LABELS[2]
     for message, call in {
         "expected one label per sample, 3 of them": lambda: loss_curvature(net, X, y[:2]),
-        "expected integer labels": lambda: loss_curvature(net, X, y.double()),
-        "at least one, found shape": lambda: loss_curvature(net, X[:0], y[:0]),
+        "expected whole-number labels": lambda: loss_curvature(net, X, y.double()),
+        "expected at least one sample": lambda: loss_curvature(net, X[:0], y[:0]),
         "at least one model": lambda: loss_curvature([], X, y),
         "at least two random vectors": lambda: loss_curvature(net, X, y, probes=1),
         "a sum over samples, found": lambda: loss_curvature(net, X, y, loss=lambda f, y: F.cross_entropy(f, y)),

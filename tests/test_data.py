@@ -67,13 +67,18 @@ def test_the_repr_of_many_classes_stays_short() -> None:
 @pytest.mark.parametrize(
     ("X", "y", "classes", "words"),
     [
-        (torch.zeros(3, 2), torch.zeros(2).long(), (), "labels of the wrong length: 3 samples"),
-        (torch.zeros(3, 2), torch.zeros(3, 1).long(), (), "labels of the wrong length: 3 samples"),
+        (torch.zeros(3, 2), torch.zeros(2).long(), (), "y has shape (2,), expected (3,)"),
+        (torch.zeros(3, 2), torch.zeros(3, 1).long(), (), "y has shape (3, 1), expected (3,)"),
         (torch.zeros(3, 2).long(), torch.zeros(3).long(), (), "expected floating-point samples"),
-        (torch.zeros(3), torch.zeros(3).long(), (), "expected floating-point samples"),
+        (torch.zeros(3), torch.zeros(3).long(), (), "X has shape (3,), expected (samples, …)"),
         (torch.zeros(3, 2), torch.zeros(3), (), "expected whole-number labels, found torch.float32"),
-        (torch.tensor([[1.0], [float("nan")]]), torch.zeros(2).long(), (), "NaN or Inf"),
-        (torch.tensor([[1e300]], dtype=torch.float64), torch.zeros(1).long(), (), "NaN or Inf"),
+        (torch.tensor([[1.0], [float("nan")]]), torch.zeros(2).long(), (), "1 NaN, 0 Inf), the first in sample 1"),
+        (
+            torch.tensor([[1e300]], dtype=torch.float64),
+            torch.zeros(1).long(),
+            (),
+            "0 NaN, 1 Inf), the first in sample 0",
+        ),
         (torch.zeros(2, 2), torch.tensor([0, 2]), ("a", "b"), "labels run from 0 to 2, expected 0 to 1"),
         (torch.zeros(2, 2), torch.tensor([0, -1]), (), "labels run from -1 to 0"),
         (torch.zeros(0, 2), torch.zeros(0).long(), (), "at least one sample"),
@@ -461,7 +466,10 @@ def test_the_search_goes_argument_variable_cache(tmp_path: Path, monkeypatch: py
     def count(data_dir: Path | None = None) -> int:
         return len(data.cifar10(data_dir, official=False).test)
 
-    with pytest.raises(NetgrainError, match=r"pass data_dir= .*, set NETGRAIN_DATA to it, or pass download=True\.$"):
+    with pytest.raises(
+        NetgrainError,
+        match=r"pass data_dir= .*, set NETGRAIN_DATA to it, or fetch it with python -c .*load\('cifar10', .*\"\.$",
+    ):
         count()
     write_binary(tmp_path / "cache" / "netgrain" / "cifar-10-batches-bin", n=1)
     assert count() == 1

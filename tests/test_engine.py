@@ -414,9 +414,9 @@ def test_engines_that_are_refused(arguments: tuple[Any, ...], sentence: str) -> 
 
 def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ng.NetgrainError, match=r"pip install 'netgrain\[distributed\]'"):
+    with pytest.raises(ng.NetgrainError, match=r"pip install -e '\.\[distributed\]'"):
         list(Ray(1).run(noise, _units(1)))
-    with pytest.raises(ng.NetgrainError, match=r"pip install 'netgrain\[slurm\]'"):
+    with pytest.raises(ng.NetgrainError, match=r"pip install -e '\.\[slurm\]'"):
         list(Slurm(1).run(noise, _units(1)))
 
 

@@ -332,8 +332,11 @@ def test_subgroups_reach_the_bound_exactly(name: str) -> None:
 
 def test_uncertainty_can_fail() -> None:
     def judged(supports: list[list[int]], ranks: list[list[int]]) -> list[Claim]:
-        outcome = Outcome({}, {"supports": torch.tensor(supports), "ranks": torch.tensor(ranks)})
-        config = eq_uncertainty.Config(groups=("D8",), functions=1, seeds=1)
+        # two alike of each: one result alone is no evidence
+        outcome = Outcome(
+            {}, {"supports": torch.tensor(supports).repeat(1, 2), "ranks": torch.tensor(ranks).repeat(1, 2)}
+        )
+        config = eq_uncertainty.Config(groups=("D8",), functions=2, seeds=1)
         return eq_uncertainty.claims(eq_uncertainty.Result(config, {"D8": [outcome]}))
 
     good, bad = judged([[3], [4], [2]], [[8], [4], [4]]), judged([[3], [2], [2]], [[8], [3], [5]])

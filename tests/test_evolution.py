@@ -721,12 +721,12 @@ def _call(**changes: object) -> Evolution:
 MESSAGES: dict[str, dict[str, object]] = {
     r"expected one label per sample, 6 of them, found shape \(5, 2\)": {"y": Y[:5]},
     r"expected finite targets of shape \(6, 2\), one for each output, found \(6, 3\)": {"y": torch.zeros(6, 3)},
-    r"expected integer labels of shape \(samples,\), found torch.float64": {"loss": "cross-entropy"},
-    r"expected labels from 0 to 1 \(the model has 2 outputs\), found 0 to 2": {
+    r"y has shape \(6, 2\), expected \(6,\), one label for each sample": {"loss": "cross-entropy"},
+    r"labels run from 0 to 2, but the model has 2 outputs; expected labels 0 to 1": {
         "y": torch.tensor([0, 1, 2, 0, 1, 2]),
         "loss": "cross-entropy",
     },
-    r"expected labels from 0 to 0 \(the model has 1 output\)": {
+    r"labels of classes need a model with two outputs or more, found 1": {
         "y": CLASSES,
         "make": partial(small, 1),
     },
@@ -735,9 +735,9 @@ MESSAGES: dict[str, dict[str, object]] = {
         "make": partial(small, 1),
         "loss": "cross-entropy",
     },
-    r"expected samples of shape \(samples, …\), at least one, found shape \(0, 4\)": {"X": X[:0], "y": Y[:0]},
-    r"expected finite floating-point samples, found torch.int64; convert": {"X": X.long()},
-    r"expected finite floating-point samples, found NaN or Inf": {"X": X / 0},
+    r"X has shape \(0, 4\), expected at least one sample": {"X": X[:0], "y": Y[:0]},
+    r"X holds whole numbers \(torch.int64\), expected floating-point samples; convert": {"X": X.long()},
+    r"X holds 24 numbers that are not finite \(0 NaN, 24 Inf\)": {"X": X / 0},
     r"the loss of member 0 is inf, expected a finite number": {"loss": lambda f, y: (f - y).sum().exp() * math.inf},
     r"the loss does not depend on the model's outputs; expected a function": {"loss": lambda f, y: y.sum()},
     r"the loss does not depend on the model's outputs: its gradient is zero": {"loss": lambda f, y: (0 * f).sum()},

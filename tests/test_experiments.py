@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from netgrain import Estimate, NetgrainError, experiments
-from netgrain.claims import claim, decided, mean, verdict
+from netgrain.claims import ROUNDING, claim, decided, mean, verdict
 from netgrain.cli import app
 from netgrain.engine import Processes
 from netgrain.experiments import conclude_again, fig1, fig9, find, preset, run_experiment
@@ -56,6 +56,32 @@ def test_verdicts() -> None:
     assert verdict(Estimate(5.0, 0.1, 10), None, 4) == "fails"
     assert verdict(Estimate(5.0, 0.1, 10), 4, 6) == "holds"
     assert verdict(Estimate(5.0, math.nan, 1), 4, 6) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (Estimate(0.0, 0.0, 5), 0, None, "undecided"),  # "positive", and no difference at all in any seed
+        (Estimate(0.0, 0.0, 5), None, 0, "undecided"),
+        (Estimate(0.0), 0, None, "undecided"),
+        (mean([0.0, 0.0, 0.0]), 0, None, "undecided"),
+        (Estimate(2.0, 0.0, 1), 0, None, "undecided"),  # one result has no error
+        (Estimate(0.0, 0.0, 5), 0, 0, "holds"),  # an equality is met on its bound
+        (Estimate(0.0, 0.0, 5), -0.1, 0.1, "holds"),
+        (Estimate(1.0, 0.0, 20), 1 - ROUNDING, None, "holds"),  # "in every seed"
+        (Estimate(0.95, 0.0, 20), 1 - ROUNDING, None, "fails"),
+        (Estimate(0.0, 1e-3, 5), 0, None, "undecided"),
+        (Estimate(1.0, 0.0, 5), 0, None, "holds"),
+        (Estimate(-1.0, 0.0, 5), 0, None, "fails"),
+    ],
+)
+def test_a_value_without_spread_on_its_bound_is_no_evidence(
+    value: Estimate, low: float | None, high: float | None, expected: str
+) -> None:
+    found = claim("x", "x is positive", value, low=low, high=high)
+    assert found.verdict == expected
+    if value.n > 1 and expected == "undecided" and value.stderr == 0:
+        assert found.needs == "a value off its bound, on which all 5 results lie".replace("5", str(value.n))
     assert mean([1.0, 3.0]).stderr == pytest.approx(1.0)
     assert math.isnan(mean([1.0]).stderr)
     assert not decided([claim("a", "b", Estimate(1.0, 1.0, 5), low=0)])
@@ -150,7 +176,7 @@ def test_run_and_claims_from_the_shell(tmp_path: Path) -> None:
     assert "MLP" in out
     for arguments, message in {
         ("run", "figg9"): "did you mean 'fig9'",
-        ("run", "fig9", "--scale", "huge"): "Expected smoke, laptop, paper",
+        ("run", "fig9", "--scale", "huge"): "expected one of smoke, laptop, paper",
         ("run", "fig9", "--engine", "cloud", "--out", str(tmp_path / "x")): "local, processes, ray, slurm",
         ("claims", str(tmp_path)): "is not a run",
     }.items():

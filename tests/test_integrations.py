@@ -258,7 +258,7 @@ def test_lightning_bad_input(tmp_path: Path) -> None:
         LightningCallback(y=Y)
     with pytest.raises(NetgrainError, match="every expects a whole number"):
         fit(lightning_new, tmp_path, LightningCallback(X, Y, every_n_steps=0))
-    with pytest.raises(NetgrainError, match="expected floating-point inputs"):
+    with pytest.raises(NetgrainError, match="expected floating-point samples"):
         fit(lightning_new, tmp_path, LightningCallback(X.long(), Y))
     with pytest.raises(NetgrainError, match=r"expected batches x or \(x, y\) with a tensor x, found dict"):
         inputs_and_labels({"x": X})
@@ -480,8 +480,12 @@ def test_samples_do_not_move_the_loader_or_the_generators() -> None:
 @pytest.mark.parametrize(
     ("module", "blocked", "sentence"),
     [
-        ("lightning", ["lightning", "pytorch_lightning"], "Lightning is not installed; .*netgrain\\[lightning\\]"),
-        ("transformers", ["transformers"], "transformers is not installed; .*netgrain\\[transformers\\]"),
+        (
+            "lightning",
+            ["lightning", "pytorch_lightning"],
+            "Lightning is not installed; .*pip install -e '.\\[lightning\\]'",
+        ),
+        ("transformers", ["transformers"], "transformers is not installed; .*pip install -e '.\\[transformers\\]'"),
     ],
 )
 def test_missing_extra_is_one_sentence(

@@ -122,8 +122,8 @@ def test_bad_input() -> None:
     X, y = torch.randn(40, 3), torch.arange(40) % 2
     for X_bad, y_bad, said in (
         (X[:, :2], y, "have 2 entries a sample, the network takes 3"),
-        (X, y[:9], "40 samples came with 9 labels"),
-        (X, y * 0, "all labels are 0; expected at least two classes"),
+        (X, y[:9], r"y has shape \(9,\), expected \(40,\)"),
+        (X, y * 0, "all 40 samples have the label 0; expected at least two classes"),
         (X[:9], y[:9], "9 samples are too few"),
     ):
         with pytest.raises(NetgrainError, match=said):

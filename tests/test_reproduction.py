@@ -116,6 +116,31 @@ def test_an_experiment_that_cannot_run_is_named_and_the_others_go_on(
         assert by_name["gc-spectral"].problem == "CIFAR-10 was not found."
         assert by_name["gc-l2"].claims
         assert "`gc-spectral` was not run: CIFAR-10 was not found." in scorecard(found)
+        assert [part.name for part in found.skipped] == ["gc-spectral"]
+
+
+@pytest.mark.parametrize(("also", "claims"), [((), False), (("--only", "gc-l2"), True)])
+def test_the_command_says_what_was_not_run_and_exits_with_2(
+    also: tuple[str, ...], claims: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_data(*_: object) -> None:
+        raise NetgrainError("CIFAR-10 was not found; fetch it.")
+
+    spectral = experiments.find("gc-spectral")
+    out = ("--scale", "smoke", "--out", str(tmp_path / "run"), "--engine", "local")
+    with monkeypatch.context() as missing:
+        missing.setattr(spectral, "run", without_data)
+        result = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also])
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == (
+        "error: gc-spectral was not run: CIFAR-10 was not found; fetch it. Then run the same command with --resume."
+    )
+    assert ("claims: 2 hold" in result.stdout) == claims
+    assert "0 claims" not in result.stdout
+    again = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also, "--resume"])
+    assert again.exit_code == 0
+    assert "### `gc-spectral`" in (tmp_path / "run" / "reproduction.md").read_text()
 
 
 def test_time_left_follows_the_expected_work() -> None:
@@ -142,7 +167,7 @@ def test_the_scorecard_counts_and_keeps_its_tables_whole() -> None:
         )
     )
     assert "| **together** | 3 | 1 | 1 | 1 | 33% |" in page
-    assert "| `fig10` | LeNet, linear | 0.92 | 0.87 to 0.97 | 3 | holds |" in page
+    assert "| `fig10` | LeNet, linear | 0.92 | 0.87 to 0.97 | 3 | ≥ 0.8 | holds |" in page
     assert "a\\|b: two lines" in page
     assert "a note; to decide it: about 16 instead of 4" in page
     assert "| `fig10` | 12 |" in page
@@ -167,3 +192,50 @@ def test_the_data_folder_is_looked_in_and_left_as_found(tmp_path: Path, monkeypa
     with looking_in(tmp_path):
         pass
     assert "NETGRAIN_DATA" not in os.environ
+
+
+def test_the_central_table_shows_what_each_row_asks_and_no_interval_that_says_nothing() -> None:
+    def row(case: str, *rhos: float, low: float) -> Claim:
+        return claim(f"{case}: predicted order", "rho", mean(rhos), low=low)
+
+    page = scorecard(
+        _made_up(
+            row("weak", 0.2, 0.22, 0.24, low=1e-9),
+            row("unknown", -0.9, 0.1, 0.9, low=1e-9),
+            row("alone", 0.5, low=1e-9),
+            row("equal", 0.6, 0.6, 0.6, low=0.8),
+        )
+    )
+    assert "| `fig10` | weak | 0.22 | 0.17 to 0.27 | 3 | > 0 | holds |" in page
+    assert "| `fig10` | unknown | 0.0333 | not determined | 3 | > 0 | undecided |" in page
+    assert "| `fig10` | alone | 0.5 | not determined | 1 | > 0 | undecided |" in page
+    assert "| `fig10` | equal | 0.6 | none: the same in all 3 | 3 | ≥ 0.8 | fails |" in page
+    assert "-1 to 1" not in page
+
+
+def test_the_printed_scorecard_is_what_the_code_prints_from_its_numbers() -> None:
+    """docs/reproduction.md: threshold and verdict of the central table, from the rows below it."""
+    page = (Path(__file__).parent.parent / "docs" / "reproduction.md").read_text()
+    central = page.partition("## The central prediction")[2].partition("\n## ")[0]
+    rows = [tuple(line.strip("| ").split(" | ")) for line in central.splitlines() if line.startswith("| `")]
+    assert rows
+    below: dict[tuple[str, str], tuple[str, str, str]] = {}
+    experiment = ""
+    for line in page.splitlines():
+        if line.startswith("### `"):
+            experiment = line.split("`")[1]
+        cells = line.strip("| ").split(" | ")
+        if len(cells) > 4 and ": predicted order: " in cells[1]:
+            case, statement = cells[1].split(": predicted order: ")
+            below[experiment, case] = (cells[0], statement, cells[4])
+    assert len(rows) == len(below)
+    for name, case, rho, interval, n, threshold, found in rows:
+        judged, statement, count = below[name.strip("`"), case]
+        least = statement.rpartition("at least ")[2] if "at least" in statement else None
+        assert (found, n, threshold) == (judged, count, f"≥ {least}" if least else "> 0")
+        if " to " in interval:
+            low, high = map(float, interval.split(" to "))
+            assert (low, high) != (-1, 1)
+            assert low <= float(rho) <= high
+            bound = float(least or 0)
+            assert found == ("holds" if low > bound else "fails" if high < bound else "undecided")

@@ -19,6 +19,8 @@ ORDER = [
     "files",
     "packed",
     "arrays",
+    "sets",
+    "samples",
     "stem",
     "model_names",
     "models",

@@ -177,7 +177,7 @@ TWO = torch.ones(4, 2)
 BAD = {
     "keep 0": (lambda: prune(I2, TWO, keep=0.0), "keep as a share"),
     "keep above 1": (lambda: prune(I2, TWO, keep=1.5), "keep as a share .* found 1.5"),
-    "labels": (lambda: prune(I2, TWO, torch.zeros(3)), r"one label per sample, shape \(4,\), found \(3,\)"),
+    "labels": (lambda: prune(I2, TWO, torch.zeros(3)), r"y has shape \(3,\), expected \(4,\)"),
     "zero sample": (lambda: prune(I2, torch.tensor([[1.0, 0.0], [0.0, 0.0]])), "sample 1 has no score"),
     "sizes": (lambda: feature_basis(I2, I3), "G is 2-dimensional, S is 3-dimensional"),
     "epsilon": (lambda: feature_basis(I2, I2, epsilon=0.0), "epsilon"),

@@ -15,7 +15,7 @@ from netgrain.errors import NetgrainError
 from netgrain.models import load_model
 
 needs_timm = pytest.mark.skipif(
-    importlib.util.find_spec("timm") is None, reason="timm is not installed: pip install 'netgrain[vision]'"
+    importlib.util.find_spec("timm") is None, reason="timm is not installed: pip install -e '.[vision]'"
 )
 TINY = "timm:test_resnet"
 TINY_VIT = "timm:test_vit"
@@ -82,5 +82,5 @@ def test_without_timm_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         return real(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    with pytest.raises(NetgrainError, match=r"'timm:resnet18' needs timm, .*: pip install 'netgrain\[vision\]'"):
+    with pytest.raises(NetgrainError, match=r"'timm:resnet18' needs timm, .*: pip install -e '\.\[vision\]'"):
         load_model("timm:resnet18")

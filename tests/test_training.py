@@ -438,14 +438,17 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "stop": (lambda: Settings(stop_at_loss=math.inf), "expected stop_at_loss"),
     "snapshots": (lambda: Settings(steps=5, snapshots=(6,)), r"from 0 to steps=5, found \(6,\)"),
     "log": (lambda: Settings(log_every=0), "expected log_every"),
-    "float labels": (lambda: train(mlp, X4, Y4.float(), S4, members=1), "integer labels .* found torch.float32"),
-    "bool labels": (lambda: train(mlp, X4, Y4 > 1, S4, members=1), "integer labels"),
-    "labels out of range": (lambda: train(mlp, X4, Y4 + 1, S4, members=1), "labels from 0 to 2 .* found 1 to 3"),
-    "negative labels": (lambda: train(mlp, X4, Y4 - 1, S4, members=1), "found -1 to 1"),
-    "fewer labels": (lambda: train(mlp, X4, Y4[:9], S4, members=1), r"50 of them, found shape \(9,\)"),
+    "float labels": (lambda: train(mlp, X4, Y4.float(), S4, members=1), "whole-number labels, found torch.float32"),
+    "fractions": (lambda: train(mlp, X4, Y4 + 0.5, S4, members=1), "regression targets are not supported"),
+    "labels out of range": (
+        lambda: train(mlp, X4, Y4 + 1, S4, members=1),
+        "from 1 to 3, .* expected labels 0 to 2: pass y - 1",
+    ),
+    "negative labels": (lambda: train(mlp, X4, Y4 - 1, S4, members=1), "labels run from -1 to 1"),
+    "fewer labels": (lambda: train(mlp, X4, Y4[:9], S4, members=1), r"y has shape \(9,\), expected \(50,\)"),
     "whole numbers": (lambda: train(mlp, X4.byte(), Y4, S4, members=1), "X.float"),
-    "nan": (lambda: train(mlp, X4 * math.nan, Y4, S4, members=1), "with NaN or Inf"),
-    "no samples": (lambda: train(mlp, X4[:0], Y4[:0], S4, members=1), "samples of shape"),
+    "nan": (lambda: train(mlp, X4 * math.nan, Y4, S4, members=1), "800 numbers that are not finite"),
+    "no samples": (lambda: train(mlp, X4[:0], Y4[:0], S4, members=1), "at least one sample"),
     "wrong shape": (lambda: train(mlp, X4[:, :, :2], Y4, S4, members=1), "failed on inputs of shape"),
     "targets": (lambda: train(mlp, X4, Y4.float(), Settings(loss="sse"), members=1), r"targets of shape \(50, 3\)"),
     "one output": (lambda: train(partial(mlp, outputs=1), X4, Y4 * 0, S4, members=1), "at least two outputs"),
@@ -465,7 +468,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: train_member(mlp, X4, Y4, S4, seed=0, i=0, checkpoint_every=0),
         "expected checkpoint_every",
     ),
-    "accuracy": (lambda: accuracy(mlp(), X4, Y4.float()), "integer labels"),
+    "accuracy": (lambda: accuracy(mlp(), X4, Y4.float()), "whole-number labels"),
 }
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from netgrain.ensemble import stream
 from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
+from netgrain.samples import check_two_classes, checked_labels, checked_samples
 
 MOST = 8  # directions turned
 SIGMAS = 4.0  # what is found on one half of the samples must show on the other by so many standard errors
@@ -91,11 +92,9 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
 
 def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -> Tensor:
     """Orthonormal directions (k, d) along which the label shows, linear ones first; k may be 0."""
-    flat, y = X.detach().cpu().flatten(1).double(), y.detach().cpu().long()
-    if len(flat) != len(y):
-        raise NetgrainError(f"{len(flat)} samples came with {len(y)} labels; pass one label per sample.")
-    if int(y.min()) == int(y.max()):
-        raise NetgrainError(f"all labels are {int(y.min())}; expected at least two classes.")
+    flat = checked_samples(X).cpu().flatten(1).double()
+    y = checked_labels(y, len(flat)).cpu()
+    check_two_classes(y)
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(stream(seed, "label directions")))
     found, other = order.chunk(2)
     chosen: list[Tensor] = []

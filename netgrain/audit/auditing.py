@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from netgrain import __version__
 from netgrain.audit import pictures
+from netgrain.audit.checks import check_options, checked_data
 from netgrain.audit.layers import layer_profile
 from netgrain.audit.sentences import sentences
 from netgrain.audit.signals import word_for
@@ -22,7 +23,7 @@ from netgrain.audit.trained import trained_report
 from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import Make, best_device, checked_device, forward, member, stream
+from netgrain.ensemble import Make, best_device, checked_device, member, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.files import write_whole
@@ -31,7 +32,6 @@ from netgrain.progress import Bar
 from netgrain.relevance import Axes, Relevance, axes_of, relevance
 from netgrain.scores import prune
 
-MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are looked at
 CURVE_POINTS = 300
 SHOWN = {"top": 16, "middle": 16, "invisible": 16}  # directions on the page
 BINS = 20
@@ -100,24 +100,15 @@ def audit(
     >>> found.report["learnable"]["count"]  # a multilayer perceptron has no grain
     16
     """
-    X, y = torch.as_tensor(X).detach().cpu().float(), torch.as_tensor(y).detach().cpu().long()
+    X, y, first = checked_data(make, X, y, classes, seed=seed)
     shape, place = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
-    if math.prod(shape) > MOST_INPUTS:
-        raise NetgrainError(
-            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
-            f"{MOST_INPUTS}; average the images down (size=, --size)."
-        )
-    first = _fitting(make, X, y, seed)
+    check_options(shape, features=features, G=G, weights=weights, keep=keep, members=members)
     name = name or type(first).__name__
     labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))
     with Bar("audit", len(STEPS), progress) as bar:
         bar.advance(0, note="geometry")
         if G is None:
             G = average_geometry(make, shape, members=members, seed=seed, device=place, progress=False)
-        if G.d != math.prod(shape):
-            raise NetgrainError(
-                f"G is {G.d}-dimensional, the samples have {math.prod(shape)} entries; use the same input."
-            )
         bar.advance(note="directions")
         axes = axes_of(G)
         bar.advance(note="labels")
@@ -172,26 +163,6 @@ LEARNABLE_MEANS = (
     "average geometry (directions of equal strength are never separated). Along the others the network's output hardly "
     "reacts at initialisation, and training moves it little along them."
 )
-
-
-def _fitting(make: Make, X: Tensor, y: Tensor, seed: int) -> nn.Module:
-    """A member that takes the samples and has enough outputs; else a sentence with both sides."""
-    first = member(make, seed, 0)
-    try:
-        with torch.no_grad():
-            outputs = forward(first, X[:1]).shape[1]
-    except NetgrainError as e:
-        raise NetgrainError(
-            f"{type(first).__name__} and the data do not fit, samples having shape {tuple(X.shape[1:])}: {e}"
-        ) from e
-    if len(X) != len(y):
-        raise NetgrainError(f"{len(X)} samples came with {len(y)} labels; pass one label per sample.")
-    if outputs > 1 and int(y.max()) >= outputs:
-        raise NetgrainError(
-            f"the labels go up to {int(y.max())}, the model has {outputs} outputs; "
-            f"make it with outputs={int(y.max()) + 1}."
-        )
-    return first
 
 
 def _geometry(G: Geometry) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import Any
 
 from netgrain import __version__
 from netgrain.audit.auditing import Audit
+from netgrain.audit.checks import comparable
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 
 
 def compare(audits: Sequence[Audit]) -> dict[str, Any]:
     """The reports side by side, and who finds the labels easier."""
-    reports = [a.report for a in audits]
+    reports = comparable(audits)
     return {
         "netgrain": __version__,
         "date": str(datetime.date.today()),

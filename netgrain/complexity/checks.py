@@ -12,35 +12,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from netgrain import samples
 from netgrain.arguments import found, is_number
 from netgrain.ensemble import check_weights
 from netgrain.errors import NetgrainError
 from netgrain.failures import check_not_lazy
+from netgrain.samples import checked_samples
 
-
-def checked_points(points: Any) -> Tensor:
-    """Inputs (points, …): floating-point, finite, at least one."""
-    try:
-        X: Tensor = torch.as_tensor(points).detach()
-    except (TypeError, ValueError, RuntimeError) as e:  # torch raises all three
-        raise NetgrainError(f"expected inputs of shape (points, …) as a tensor or array, found {found(points)}.") from e
-    if X.dim() < 2 or X.numel() == 0:
-        raise NetgrainError(
-            f"expected inputs of shape (points, …), at least one point, found shape {tuple(X.shape)}; "
-            "one point alone is X[None]."
-        )
-    if not X.is_floating_point():
-        raise NetgrainError(
-            f"expected floating-point inputs, which can be differentiated, found {X.dtype}; "
-            "convert images, as in X.float() / 255, and pass embeddings instead of token numbers."
-        )
-    bad = ~torch.isfinite(X.flatten(1)).all(1)
-    if bool(bad.any()):
-        raise NetgrainError(
-            f"expected finite inputs, found NaN or Inf in {int(bad.sum())} of {len(X)} points, "
-            f"first at index {int(bad.nonzero()[0])}; remove them."
-        )
-    return X
+checked_points = checked_samples  # what is measured is called points here
 
 
 def check_mode(model: Any) -> None:
@@ -82,22 +61,9 @@ def unwrapped(y: Any) -> Any:
     return inside if isinstance(inside, Tensor) else y
 
 
-def checked_labels(labels: Any, points: int, outputs: int | None = None) -> Tensor:
-    """Whole-number labels (points,), inside the outputs where these are given."""
-    y: Tensor = torch.as_tensor(labels).detach().cpu()
-    if y.shape != (points,):
-        raise NetgrainError(
-            f"expected one label per point, {points} of them, found shape {tuple(y.shape)}; pass the labels of X."
-        )
-    if y.is_floating_point() or y.is_complex():
-        raise NetgrainError(f"expected whole-number labels, found {y.dtype}; convert with y.long().")
-    y = y.long()
-    if outputs is not None and (int(y.min()) < 0 or int(y.max()) >= outputs):
-        raise NetgrainError(
-            f"labels run from {int(y.min())} to {int(y.max())}, but the model has {outputs} outputs; "
-            f"expected labels 0 to {outputs - 1}."
-        )
-    return y
+def checked_labels(labels: Any, points: int, outputs: int | None = None, *, logit: bool = False) -> Tensor:
+    """Whole-number labels (points,), inside the outputs where these are given (logit: one output tells two apart)."""
+    return samples.checked_labels(labels, points, outputs, logit=logit).cpu()
 
 
 def check_finite(values: Tensor) -> None:

@@ -201,7 +201,7 @@ class Meter:
             if self.y is not None:
                 with map_of(self.model, X) as f:
                     outputs = f.k
-                checked_labels(self.y, len(self.y), max(outputs, 2))  # one output: labels 0 and 1
+                checked_labels(self.y, len(self.y), outputs, logit=True)
 
 
 def _subset(available: int, points: int | None, seed: int) -> Tensor:

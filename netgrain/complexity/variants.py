@@ -119,7 +119,7 @@ def margins(outputs: Tensor, y: Tensor) -> Tensor:
     [-1.0]
     """
     k = outputs.shape[1]
-    y = checked_labels(y, len(outputs), max(k, 2))
+    y = checked_labels(y, len(outputs), k, logit=True)
     if k == 1:
         return outputs[:, 0] * (2 * y - 1)
     own = outputs.gather(1, y[:, None])
@@ -284,7 +284,7 @@ def complexities(
     _check_quantile(quantile)
     with map_of(model, X) as f:
         inputs, outputs = described(f.X), f.outputs(batch)
-        labels = None if y is None else checked_labels(y, f.n, max(f.k, 2))
+        labels = None if y is None else checked_labels(y, f.n, f.k, logit=True)
         gauges = GAUGES if f.k > 1 else ("logits",)
         options: dict[str, Any] = {
             "estimator": estimator,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from netgrain.errors import NetgrainError
+from netgrain.samples import checked_labels, checked_samples
 
 MOST_CLASSES = 10**6  # each gets a name
 AT_ONCE = 4096  # samples converted to double precision together
@@ -30,25 +31,8 @@ class Dataset:
     note: str = "as given"
 
     def __post_init__(self) -> None:
-        X, y = (torch.as_tensor(t).detach().cpu() for t in (self.X, self.y))
-        if X.dim() < 2 or not X.is_floating_point():
-            raise NetgrainError(
-                f"expected floating-point samples of shape (samples, …), found {X.dtype} {tuple(X.shape)}; "
-                "convert with X.float()."
-            )
-        if y.is_floating_point() or y.is_complex():
-            raise NetgrainError(f"expected whole-number labels, found {y.dtype}; convert with y.long().")
-        if y.dim() != 1 or len(y) != len(X):
-            raise NetgrainError(
-                f"labels of the wrong length: {len(X)} samples came with labels of shape {tuple(y.shape)}; "
-                "pass one label per sample."
-            )
-        if X.numel() == 0:
-            raise NetgrainError(f"expected at least one sample with at least one entry, found shape {tuple(X.shape)}.")
-        X, y = X.float(), y.long()
-        # a sum is finite iff all entries are (up to overflow, looked at again), at a tenth of the cost of isfinite
-        if not bool(torch.isfinite(X.sum())) and not bool(torch.isfinite(X).all()):
-            raise NetgrainError("the samples hold NaN or Inf in single precision; expected finite numbers.")
+        X = checked_samples(checked_samples(self.X).cpu().float())  # what single precision cannot hold is Inf
+        y = checked_labels(self.y, len(X)).cpu()
         if not self.classes and int(y.max()) >= MOST_CLASSES:
             raise NetgrainError(
                 f"labels run up to {int(y.max())}; expected 0, 1, … with less than {MOST_CLASSES} classes: number the "

@@ -7,7 +7,6 @@ numbers from 0 to 1. official=False accepts cut-down copies with any number of i
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from netgrain.data.download import fetch
 from netgrain.data.formats import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
 from netgrain.environment import environment
 from netgrain.errors import NetgrainError
+from netgrain.sets import SETS, set_named
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_VEHICLES = (0, 1, 8, 9)
@@ -111,21 +111,13 @@ def load(
     the images down to size × size, standardise gives every channel of what is left mean 0 and variance 1, with the
     statistics of the training part. Everything random follows from seed.
     """
-    key = _plain(name)
-    if key not in _READERS:
-        near = difflib.get_close_matches(key, _READERS, 1)
-        guess = f"did you mean '{near[0]}'" if near else f"expected one of {', '.join(_READERS)}"
-        raise NetgrainError(f"no data set is called '{name}'; {guess}{'?' if near else '.'}")
+    key = set_named(name)
     split = _READERS[key](data_dir, download, official).split(limit, seed)
     if key == "cifar2":
         split = _two_classes(split)
     if size is not None:
         split = Split(resized(split.train, size), resized(split.test, size))
     return standardised(split) if standardise else split
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def _two_classes(split: Split) -> Split:
@@ -153,12 +145,7 @@ def _digits() -> Raw:
 
 
 def _cifar10(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    batches = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-    binary = [(f"{name}.bin",) for name in batches]
-    python = [(name,) for name in batches]
-    files = _find(
-        "CIFAR-10", {"cifar-10-batches-bin": binary, "cifar-10-batches-py": python}, data_dir, download=download
-    )
+    files = _find("cifar10", data_dir, download=download)
     read = read_cifar_binary if files[0].suffix == ".bin" else read_cifar_python
     parts = [read(file, records=10_000 if official else None) for file in files]
     train = torch.cat([X for X, _ in parts[:5]]), torch.cat([y for _, y in parts[:5]])
@@ -166,7 +153,7 @@ def _cifar10(data_dir: str | Path | None, download: bool, official: bool) -> Raw
 
 
 def _mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    files = _find("MNIST", {"mnist": _IDX, "MNIST/raw": _IDX}, data_dir, download=download, avoid="fashion")
+    files = _find("mnist", data_dir, download=download)
     raw = _idx_raw(files, "MNIST", DIGIT_CLASSES, official)
     if official and not _opens_like_mnist(raw.train[1]):
         raise NetgrainError(
@@ -177,8 +164,7 @@ def _mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
 
 
 def _fashion_mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    folders = {"fashion-mnist": _IDX, "FashionMNIST/raw": _IDX}
-    files = _find("Fashion-MNIST", folders, data_dir, download=download, also=(DEBIAN,))
+    files = _find("fashionmnist", data_dir, download=download)
     raw = _idx_raw(files, "Fashion-MNIST", FASHION_CLASSES, official)
     if _opens_like_mnist(raw.train[1]):
         raise NetgrainError(f"{files[1]} holds the labels of MNIST, expected those of Fashion-MNIST.")
@@ -224,6 +210,38 @@ _IDX: Wanted = [
 ]
 
 
+_BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the files of a set may lie."""
+
+    folders: dict[str, Wanted]  # folder name → its files; the first is the one that is downloaded
+    packaged: bool = False  # DEBIAN is looked at, too
+    avoid: str | None = None  # a word in the name of a folder that holds another set
+
+
+_PLACES = {
+    "mnist": _Place({"mnist": _IDX, "MNIST/raw": _IDX}, avoid="fashion"),
+    "fashionmnist": _Place({"fashion-mnist": _IDX, "FashionMNIST/raw": _IDX}, packaged=True),
+    "cifar10": _Place(
+        {
+            "cifar-10-batches-bin": [(f"{name}.bin",) for name in _BATCHES],
+            "cifar-10-batches-py": [(name,) for name in _BATCHES],
+        }
+    ),
+}
+
+
+def place_of(name: str) -> str:
+    """Where a set is found; raises the sentence that says how to bring it where it is not."""
+    key = set_named(name)
+    if key == "digits":
+        return f"{len(digits().train) + len(digits().test)} images, no download needed"
+    return str(_find("cifar10" if key == "cifar2" else key, None, download=False)[0].parent)
+
+
 def cache_folder() -> Path:
     """Where downloads go when no other folder is named: $XDG_CACHE_HOME/netgrain or ~/.cache/netgrain."""
     base = os.environ.get("XDG_CACHE_HOME")
@@ -242,16 +260,9 @@ def looking_in(data_dir: str | Path | None) -> Iterator[None]:
         yield
 
 
-def _find(
-    title: str,
-    folders: dict[str, Wanted],  # folder name → its files; the first is the one that is downloaded
-    data_dir: str | Path | None,
-    *,
-    download: bool,
-    also: tuple[Path, ...] = (),
-    avoid: str | None = None,
-) -> list[Path]:
+def _find(key: str, data_dir: str | Path | None, *, download: bool) -> list[Path]:
     """The files of a set in the first folder that has them all."""
+    title, place = SETS[key], _PLACES[key]
     if data_dir is not None and not download and not Path(data_dir).is_dir():
         raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds {title}.")
     given = os.environ.get("NETGRAIN_DATA")
@@ -259,10 +270,10 @@ def _find(
     roots += [Path(given)] if given else []
     roots.append(cache_folder())
     lacking = ""
-    for root in (*roots, *also):
-        for name, wanted in folders.items():
+    for root in (*roots, *([DEBIAN] if place.packaged else [])):
+        for name, wanted in place.folders.items():
             for folder in (root / name, root):
-                if avoid is not None and avoid in folder.resolve().name.lower():
+                if place.avoid is not None and place.avoid in folder.resolve().name.lower():
                     continue
                 files = [next((folder / n for n in names if (folder / n).is_file()), None) for names in wanted]
                 there = [file for file in files if file is not None]
@@ -271,11 +282,15 @@ def _find(
                 if there and not lacking:
                     lost = next(names for file, names in zip(files, wanted, strict=True) if file is None)
                     lacking = f"; {folder} has a part of it but not {lost[0]}"
-    first = next(iter(folders))
     if download:
-        folder = fetch(first, roots[0])
-        return _find(title, {first: folders[first]}, folder, download=False)
+        return _find(key, fetch(next(iter(place.folders)), roots[0]), download=False)
     raise NetgrainError(
-        f"{title} was not found (looked in {', '.join(map(str, roots))}{lacking}); pass data_dir= a folder that holds "
-        f"{' or '.join(n for n in folders if '/' not in n)}, set NETGRAIN_DATA to it, or pass download=True."
+        f"{title} was not found (looked in {', '.join(map(str, roots))}{lacking}); pass data_dir= (--data-dir) a "
+        f"folder that holds {' or '.join(n for n in place.folders if '/' not in n)}, set NETGRAIN_DATA to it, or fetch "
+        f"it with {bringing(key)}."
     )
+
+
+def bringing(key: str) -> str:
+    """The command that downloads a set."""
+    return f"python -c \"from netgrain.data import load; load('{key}', download=True)\""

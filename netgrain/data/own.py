@@ -24,6 +24,7 @@ from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, generator_f
 from netgrain.data.folders import area_resized, pixels, read_folder
 from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.files import is_file
+from netgrain.samples import check_finite_samples, check_two_classes
 
 WHITE = 255  # whole-number images run from 0 to here
 AS_GIVEN = "as given"
@@ -294,23 +295,8 @@ def _checked(
     X: Tensor, y: Tensor, classes: tuple[str, ...], name: str, note: str, features: tuple[str, ...]
 ) -> OwnDataset:
     """The data set, or one sentence about what is wrong with its numbers."""
-    finite = torch.isfinite(X)
-    if not bool(finite.all()):
-        bad = (~finite).flatten(1)
-        sample = int(bad.any(1).nonzero()[0])
-        entry = tuple(int(i) for i in np.unravel_index(int(bad[sample].nonzero()[0]), tuple(X.shape[1:])))
-        nan = int(X.isnan().sum())
-        raise NetgrainError(
-            f"X holds {int(bad.sum())} numbers that are not finite ({nan} NaN, {int(bad.sum()) - nan} Inf), the first "
-            f"in sample {sample} at entry {entry[0] if len(entry) == 1 else entry}; expected finite numbers: repair "
-            "or drop those samples."
-        )
-    present = torch.unique(y)
-    if len(present) < 2:
-        raise NetgrainError(
-            f"all {len(y)} samples have the class '{classes[int(present[0])]}'; expected at least two classes: "
-            "add samples of another one."
-        )
+    check_finite_samples(X)
+    check_two_classes(y, classes)
     still = (X.amax(0) == X.amin(0)).flatten()
     if len(X) > 1 and bool(still.any()):
         first = int(still.nonzero()[0])

@@ -19,7 +19,7 @@ from netgrain.engine.backlog import LATE, Backlog
 from netgrain.engine.processes import most_workers
 from netgrain.engine.units import Outcome, Unit, Work
 from netgrain.environment import environment
-from netgrain.errors import NetgrainError
+from netgrain.errors import NetgrainError, install
 from netgrain.provenance import versions
 from netgrain.threads import one_thread_for_good
 
@@ -144,7 +144,7 @@ def _variables() -> dict[str, str]:
 def _connected(address: str | None) -> Any:
     """The ray module, connected; a connection that is there is used."""
     if importlib.util.find_spec("ray") is None:
-        raise NetgrainError("engine 'ray' needs an extra; type: pip install 'netgrain[distributed]'")
+        raise NetgrainError(f"engine 'ray' needs an extra; type: {install('distributed')}.")
     settings = {key: value for key, value in {**HEALTH, **QUIET, **PRIORITY}.items() if key not in os.environ}
     with environment(settings):  # read when Ray is loaded and when it starts
         import ray

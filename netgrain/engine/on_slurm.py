@@ -21,7 +21,7 @@ import torch
 from netgrain.engine.answers import Answer, answer, failure, outcome_of
 from netgrain.engine.backlog import Backlog
 from netgrain.engine.units import Outcome, Unit, Work
-from netgrain.errors import NetgrainError
+from netgrain.errors import NetgrainError, install
 from netgrain.packed import read_packed, write_packed
 from netgrain.provenance import versions
 from netgrain.threads import one_thread_for_good
@@ -111,7 +111,7 @@ class Slurm:
         if self.cluster not in LOOK_EVERY:
             raise NetgrainError(f"cluster expects slurm, or local to try it out; found '{self.cluster}'.")
         if importlib.util.find_spec("submitit") is None:
-            raise NetgrainError("engine 'slurm' needs an extra; type: pip install 'netgrain[slurm]'")
+            raise NetgrainError(f"engine 'slurm' needs an extra; type: {install('slurm')}.")
         if self.cluster == "slurm" and shutil.which("sbatch") is None:
             raise NetgrainError(
                 "engine 'slurm' needs SLURM's sbatch, which is not on this machine; run it on a login node, "

@@ -79,8 +79,8 @@ def preset(name: str, scale: str, changes: dict[str, Any] | None = None) -> Any:
     experiment = find(name)
     if scale not in experiment.PRESETS:
         near = difflib.get_close_matches(scale.lower(), list(experiment.PRESETS), 1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        raise NetgrainError(f"scale '{scale}' is not known; {hint}Expected {', '.join(experiment.PRESETS)}.")
+        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(experiment.PRESETS)}."
+        raise NetgrainError(f"scale '{scale}' is not known; {hint}")
     values = {**asdict(experiment.PRESETS[scale]), **(changes or {})}
     return experiment.Config(**values)
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.claims import Claim, claim
+from netgrain.claims import ROUNDING, Claim, claim
 from netgrain.engine import Outcome
 from netgrain.equivariant import weighted_rank
 from netgrain.estimate import Estimate
@@ -125,7 +125,7 @@ def claims(result: Result) -> list[Claim]:
                 f"{short}: the bound holds",
                 "the least |supp f| · Σ d rank / |G| of all random functions is at least 1",
                 Estimate(float(random.min()), 0.0, len(random)),
-                low=1,
+                low=1 - ROUNDING,
                 paper="Meshulam's theorem",
                 note=f"{len(random)} functions, {int((random == 1).sum())} of them at 1",
             ),

@@ -17,7 +17,7 @@ from torch.utils.data import (
 )
 
 from netgrain.ensemble import seeded, stream
-from netgrain.errors import NetgrainError
+from netgrain.errors import NetgrainError, install
 
 WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set
 
@@ -26,7 +26,7 @@ class MissingExtra(NetgrainError, ImportError):
     """A framework that is not installed, and how to install it."""
 
     def __init__(self, framework: str, extra: str) -> None:
-        super().__init__(f"{framework} is not installed; install it with: pip install 'netgrain[{extra}]'")
+        super().__init__(f"{framework} is not installed; install it with: {install(extra)}.")
 
 
 def random_batch(loader: Any, count: int | None, seed: int, *, any_sampler: bool = False) -> Any | None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from netgrain.errors import NetgrainError
+from netgrain.errors import NetgrainError, install
 from netgrain.model_names import TIMM, did_you_mean
 from netgrain.models.arguments import check_whole_number
 
@@ -78,7 +78,7 @@ def import_timm(spec: str) -> Any:
     except ImportError as e:
         if isinstance(e, ModuleNotFoundError) and e.name in ("timm", "torchvision"):
             raise NetgrainError(
-                f"{spec!r} needs {e.name}, which is not installed; install it with: pip install 'netgrain[vision]'"
+                f"{spec!r} needs {e.name}, which is not installed; install it with: {install('vision')}."
             ) from e
         raise NetgrainError(f"{spec!r} needs timm, which cannot be imported here ({e}); install it anew.") from e
 

@@ -17,7 +17,8 @@ from torch.func import functional_call
 from netgrain.ensemble import Make, built, forward, member, model_dtype, widest
 from netgrain.errors import NetgrainError
 from netgrain.regularizers import Regularizer
-from netgrain.training.checks import check_labels, checked_data, evaluating
+from netgrain.samples import checked_labels, checked_samples, scoring, tensor_of
+from netgrain.training.checks import evaluating
 from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
 
 BETAS = (0.9, 0.999)  # of Adam
@@ -257,14 +258,14 @@ def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = No
     """
     place = next((p.device for p in model.parameters()), torch.device("cpu"))
     call = model if state is None else partial(_call, model, {n: t.to(place) for n, t in state.items()})
-    X, y = checked_data(X, y)
+    X, labels = checked_samples(X), tensor_of(y, "y")
     right = 0
     with evaluating(model), torch.no_grad():
         for start in range(0, len(X), batch):
-            outputs = forward(call, X[start : start + batch].to(place, model_dtype(model)))
+            outputs = forward(scoring(call), X[start : start + batch].to(place, model_dtype(model)))
             if start == 0:
-                check_labels(y, outputs.shape[1])
-            right += int((outputs.argmax(1) == y[start : start + batch].to(place)).sum())
+                labels = checked_labels(labels, len(X), outputs.shape[1])
+            right += int((outputs.argmax(1) == labels[start : start + batch].to(place)).sum())
     return right / len(X)
 
 
