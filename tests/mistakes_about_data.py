@@ -198,7 +198,7 @@ SAMPLES = [
         "no channel axis", lambda: audited(net, X[:, 0], Y), says=r"\(4, 4\) .*channel axis: pass X.unsqueeze\(1\)"
     ),
     Mistake(
-        "channels last",
+        "channels last, with data",
         lambda: audited(partial(net, 3, 3), X.permute(0, 2, 3, 1).repeat(1, 1, 1, 3), Y),
         says=r"channels seem to be last: pass X.permute\(0, 3, 1, 2\)",
     ),
@@ -243,7 +243,9 @@ OPTIONS = [
     Mistake("classes, a word", lambda: audited(net, X, Y, classes="abc"), says="classes= is 'abc', expected a list"),
     Mistake("keep 0", lambda: audited(net, X, Y, keep=0), says="keep expects a share above 0 and at most 1, found 0"),
     Mistake("keep 70", lambda: audited(net, X, Y, keep=70), says="keep expects a share .* found 70"),
-    Mistake("keep as text", lambda: audited(net, X, Y, keep="0.7"), says="keep expects a share .* found '0.7'"),
+    Mistake(
+        "keep as text, with data", lambda: audited(net, X, Y, keep="0.7"), says="keep expects a share .* found '0.7'"
+    ),
     Mistake("keep 1", lambda: audited(net, X, Y, keep=1), right=lambda a: len(a.kept) == 60),
     Mistake("keep 2, prune", lambda: ng.prune(identity(), X, keep=2), says="keep as a share"),
     Mistake(
@@ -257,7 +259,9 @@ OPTIONS = [
     Mistake("G a matrix", lambda: audited(net, X, Y, G=torch.eye(16)), says="G is Tensor, expected a Geometry"),
     Mistake("members 0", lambda: audit(net, X, Y, members=0), says="members expects a whole number .* found 0"),
     Mistake(
-        "members as text", lambda: audit(net, X, Y, members="8"), says="members expects a whole number .* found '8'"
+        "members as text, with data",
+        lambda: audit(net, X, Y, members="8"),
+        says="members expects a whole number .* found '8'",
     ),
     Mistake("members with a point", lambda: audit(net, X, Y, members=2.5), says="members expects a whole number"),
     Mistake("score, wrong size", lambda: ng.score(line(), X), says=r"\(1, 4, 4\), G is for inputs of shape \(9,\)"),
@@ -316,7 +320,11 @@ COMMANDS = [
     Mistake("limit 0", argv=(*AUDIT, "digits", "--limit", "0"), says="limit 0 was asked for|limit.*found 0"),
     Mistake("limit 0, a file", argv=(*AUDIT, "good.npz", "--limit", "0"), says="limit as a positive .* found 0"),
     Mistake("limit as text", argv=(*AUDIT, "digits", "--limit", "few"), says="valid integer"),
-    Mistake("an option that is not there", argv=(*AUDIT, "digits", "--classes", "3"), says="No such option: --classes"),
+    Mistake(
+        "an option that is not there, with data",
+        argv=(*AUDIT, "digits", "--classes", "3"),
+        says="No such option: --classes",
+    ),
     Mistake("a data folder that is not there", argv=(*AUDIT, "mnist", "--data-dir", "no"), says="'no' is not a folder"),
     Mistake(
         "data that are not there", argv=(*AUDIT, "mnist", "--data-dir", "empty"), says="MNIST was not found .*fetch"

@@ -399,12 +399,12 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "complexity of words": (
         lambda: ng.geometric_complexity(given(), ["a", "b"]),
-        "expected inputs.*found \\['a', 'b'\\]",
+        "X holds words \\('a' is the first\\)",
     ),
-    "complexity of nothing": (lambda: ng.geometric_complexity(given(), None), "expected inputs.*found None"),
+    "complexity of nothing": (lambda: ng.geometric_complexity(given(), None), "X is missing \\(None was given\\)"),
     "complexity of a data set": (
         lambda: ng.geometric_complexity(given(), torch.utils.data.TensorDataset(X)),
-        "expected inputs.*found TensorDataset",
+        "X is a data set \\(TensorDataset\\), expected a tensor",
     ),
     "complexity of two inputs": (lambda: ng.geometric_complexity(TwoInputs(), X), "needs 'mask' too"),
     "complexity of tokens": (lambda: ng.geometric_complexity(tokens(), X16), "looks up tokens"),
@@ -432,7 +432,7 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "words for a complexity tracker": (
         lambda: ng.ComplexityTracker(given(), "digits"),
-        "expected inputs.*found 'digits'",
+        "X is 'digits', a name; expected numbers",
     ),
     # --- other doors
     "an instance, audited": (lambda: audit(_one, X, Y), f"{FAMILY}, found one finished module"),
@@ -442,7 +442,7 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "no_grad, audited": (lambda: audit(Silent, X, Y), CUT),
     "another size, audited": (
         lambda: audit(lambda: nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), X, Y),
-        "failed on inputs of shape \\(1, 4, 4\\) .*give it inputs of the shape it expects",
+        "cannot take samples of shape \\(1, 4, 4\\) .*or bring X into the shape it takes",
     ),
     "cuda where there is none, audited": (lambda: audit(tiny, X, Y, device="cuda"), "device 'cuda' is not available"),
     "an instance, trained": (lambda: train(_one, X, Y, Settings(steps=1), members=1), f"{FAMILY}, found one finished"),
