@@ -255,7 +255,7 @@ class Geometry:
         return Geometry(core, self.input_shape, about)
 
     def score(self, X: Tensor) -> Tensor:
-        """xᵀGx / ‖x‖² for every sample, shape (samples,): how much of x lies where the network can learn."""
+        """xᵀGx / ‖x‖² for every sample, shape (samples,): how strongly fresh networks react along x."""
         X = torch.as_tensor(X)
         scores = []
         for rows in in_slices(X.reshape(len(X), -1)):
