@@ -264,9 +264,7 @@ def _scored(
     samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])
     make = family(model, shape)
-    return samples, average_geometry(
-        make, shape, seed=seed, **options_for(place_of(probe, samples.X, seed), shape, members)
-    )
+    return samples, average_geometry(make, shape, seed=seed, **options_for(place_of(probe, samples.X, seed), members))
 
 
 def _write_csv(out: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -43,7 +43,7 @@ DEFAULT_TOLERANCE = 0.01
 MOST_MEMBERS = 10_000
 SKETCH_MEMBERS = 256
 PROBES = 8  # Gaussian points per member: beyond this, more members help more than more points
-DATA_PROBES = 128
+DATA_PROBES = 8  # samples per member, for the same reason
 CHUNK = 4  # members of a unit of work
 CHUNK_VMAPPED = 32  # of one that computes them in one pass
 

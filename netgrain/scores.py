@@ -19,7 +19,7 @@ def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
     """Score(x) = xᵀGx / ‖x‖² of every sample, shape (samples,): how strongly fresh networks react along x.
 
     centre: subtract the mean of X first, or a mean given here (that of the training samples, for other ones). What all
-    samples share weighs most in faint ones, so that scores about the origin reward images without contrast.
+    samples share weighs most in faint ones, so that scores about the origin may reward images without contrast.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
     >>> X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])

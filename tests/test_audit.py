@@ -46,8 +46,7 @@ def test_labels_planted_at_the_top_and_at_the_bottom(G: ng.Geometry) -> None:
     assert top["labels"]["mean_difference"]["value"] > 0.8 > 0.2 > bottom["labels"]["mean_difference"]["value"]
     assert top["labels"]["linear"]["leading"]["value"] > 0.75
     assert bottom["labels"]["linear"]["leading"]["value"] < 0.6 < 0.75 < bottom["labels"]["linear"]["weak"]["value"]
-    levels = {s["level"] for s in bottom["sentences"]}
-    assert levels & {"warn", "bad"}
+    assert {s["level"] for s in bottom["sentences"]} == {"note"}  # nothing was trained, so nothing is good or bad
     json.dumps(top, allow_nan=False)
 
 

@@ -119,7 +119,7 @@ def audit(
     first = _fitting(make, X, y, seed)
     name = name or type(first).__name__
     place = place_of(probe, X, seed) if G is None else None
-    options = options_for(place, shape, members) if G is None else {}
+    options = options_for(place, members) if G is None else {}
     labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))
     with Bar("audit", len(STEPS), progress) as bar:
         bar.advance(0, note="geometry")
@@ -308,7 +308,7 @@ def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[in
 
 def _samples(G: Geometry, X: Tensor, y: Tensor, labels: Sequence[str], keep: float) -> tuple[dict[str, Any], Tensor]:
     mean = X.mean(0, dtype=torch.float64).float()
-    # relative to a random direction; about the mean, or faint samples would score highest
+    # relative to a random direction; about the mean: what all share would weigh most in faint ones
     scores = torch.nan_to_num(score(G, X, centre=mean)) / (G.trace.value / G.d)
     low, high = float(scores.min()), float(scores.max())
     edges = torch.linspace(low, high if high > low else low + 1, BINS + 1, dtype=torch.float64)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,9 +14,9 @@ from netgrain.probes import Data, Probe, parse_probe
 
 DATA = "data"
 POINTS = 512  # samples, chosen by the seed, that stand for all
-# expected 1 − Corr with the true G: a sampled G of many directions costs (effective rank) / (2 · tolerance) gradients
-TOLERANCE, COARSE = 0.01, 0.05
-COARSE_FROM = 1024  # directions above which the coarse one is taken
+# expected 1 − Corr with the true G: a sampled G costs at least (effective rank) / (2 · tolerance) gradients, a closed
+# form is far below it at once
+TOLERANCE = 0.05
 
 
 def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
@@ -36,13 +34,13 @@ def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
     return Data(X[chosen.sort().values], name="data")
 
 
-def options_for(place: Probe | None, shape: Sequence[int], members: int | None) -> dict[str, Any]:
+def options_for(place: Probe | None, members: int | None) -> dict[str, Any]:
     """How `average_geometry` is called there: a number of networks that was asked for, or a tolerance."""
     if members is not None:
         return {"probe": place, "members": members}
     if not isinstance(place, Data):
         return {"probe": place}
-    return {"probe": place, "tolerance": COARSE if math.prod(shape) > COARSE_FROM else TOLERANCE}
+    return {"probe": place, "tolerance": TOLERANCE}
 
 
 def where(G: Geometry, samples: int | None = None) -> str:

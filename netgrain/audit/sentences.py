@@ -61,8 +61,9 @@ def _noise(r: Mapping[str, Any]) -> dict[str, str] | None:
         f"Of the {g['d']} eigenvalues the first {g['known']} are known; the others are below the noise of "
         f"{g['members']} networks.",
         "Directions found with three quarters of the networks were measured on the others. Beyond that rank those "
-        "react more than twice as strongly as it looked, so the spectrum is drawn up to there, and the number of "
-        "directions for 99 % is a lower bound. Ask for more networks (members=, --members) to know more.",
+        "react more than twice as strongly as it looked, so the spectrum is drawn up to there. The numbers of "
+        "directions for 90 and 99 % are lower bounds, and the share of the variance outside of the leading ones is an "
+        "upper bound. Ask for more networks (members=, --members) to know more.",
     )
 
 
@@ -101,10 +102,8 @@ def _rule(r: Mapping[str, Any]) -> dict[str, str] | None:
     if everything["value"] is None or inside["value"] is None:
         return None
     outside = "" if weak["value"] is None else f", {_percent(weak)} with the others alone"
-    lost = everything["value"] - inside["value"]
-    level = "good" if lost < 0.02 else "note" if lost < 0.1 else "warn"
     return _said(
-        level,
+        "note",
         f"A linear rule gets {_percent(everything)} right with all directions, {_percent(inside)} with the leading ones"
         f"{outside} (always guessing the largest class: {100 * linear['chance']:.0f} %).",
         "A linear discriminant, learnt on one half of the samples and tried on the other, both ways round. It is no "
@@ -119,8 +118,8 @@ def _samples(r: Mapping[str, Any]) -> dict[str, str]:
         f"{len(samples['kept'])} of {r['data']['samples']} samples stay when the lowest-scored "
         f"{100 * (1 - samples['keep']):.0f} % of each class are dropped.",
         "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean of all "
-        "samples: how strongly fresh networks react along it. Without subtracting the mean, faint samples score "
-        "highest. The list of kept samples can be downloaded under Samples; whether pruning by scores helps was "
+        "samples: how strongly fresh networks react along it. What all samples share would otherwise weigh most in "
+        "faint ones. The list of kept samples can be downloaded under Samples; whether pruning by scores helps was "
         "measured in docs/reproduction.md (tables 1 and 2, scores without subtracting the mean).",
     )
 
