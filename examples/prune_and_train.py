@@ -1,4 +1,4 @@
-"""Drop the samples that lie least where a network can learn, train on the rest, and compare with dropping at random.
+"""Drop the samples to which a fresh network reacts least, train on the rest, and compare with dropping at random.
 
 python examples/prune_and_train.py --keep 0.5
 """

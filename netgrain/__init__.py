@@ -1,4 +1,4 @@
-"""netgrain finds the grain of a network: the directions of its input space along which it can learn."""
+"""netgrain finds the grain of a network: the directions of its input space to which it reacts at initialisation."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -37,9 +37,10 @@ AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
   netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
   netgrain audit my_model.py:Net --data my.npz --weights trained.safetensors
   netgrain audit timm:resnet18 --data photos/ --size 32
-  netgrain audit lenet --data digits --what-if "layers.2=MaxPool2d(2)"
+  netgrain audit lenet --data mnist --data-dir data --what-if "layers.2=MaxPool2d(2)"
+  netgrain audit resnet18 --data digits --probe origin
 """
-COMPARE_EXAMPLES = """  netgrain compare lenet resnet18 vit --data digits --out compare.html
+COMPARE_EXAMPLES = """  netgrain compare mlp resnet18 vit:patch=4 --data digits --out compare.html
   netgrain compare mlp my_model.py:Net --data my.npz --json"""
 
 Source = Annotated[
@@ -54,7 +55,17 @@ Source = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of skipping it.")]
 Members = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Random networks behind G; closed form if not given.", show_default=False),
+    typer.Option(
+        metavar="N",
+        help="Number of random networks to average over (default: chosen by the method).",
+        show_default=False,
+    ),
+]
+DataProbe = Annotated[
+    str, typer.Option(metavar="PROBE", help="Where to take G: data (some of the samples), origin or gaussian:SIGMA.")
+]
+AnyProbe = Annotated[
+    str, typer.Option(metavar="PROBE", help="Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")
 ]
 
 
@@ -78,6 +89,7 @@ def audit(
         ),
     ] = None,
     keep: Annotated[float, typer.Option(metavar="SHARE", help="Share of the samples in the pruned list.")] = 0.7,
+    probe: DataProbe = "data",
     data_dir: DataDir = None,
     download: Download = False,
     size: Size = None,
@@ -87,7 +99,7 @@ def audit(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say what a network will find easy, hard or invisible in a data set, and write a page about it."""
+    """Write a page about how strongly fresh networks react to the directions of a data set and its labels."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
@@ -96,7 +108,7 @@ def audit(
 
         state = None if weights is None else read_weights(weights)
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
-        found = _audited(model, samples, state, keep, members, seed, what_if or ())
+        found = _audited(model, samples, state, keep, probe, members, seed, what_if or ())
         if not as_json or out != Path("report.html"):
             found.save(out)
     if as_json:
@@ -113,6 +125,7 @@ def compare(
     ],
     data: Source,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html.")] = Path("compare.html"),
+    probe: DataProbe = "data",
     data_dir: DataDir = None,
     download: Download = False,
     size: Size = None,
@@ -131,7 +144,7 @@ def compare(
         from netgrain.files import write_whole
 
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
-        report = side_by_side([_audited(m, samples, None, 0.7, members, seed, ()) for m in models])
+        report = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])
         if not as_json or out != Path("compare.html"):
             from netgrain.audit.page import comparison
 
@@ -165,6 +178,7 @@ def _audited(
     samples: Dataset,
     state: Any,
     keep: float,
+    probe: str,
     members: int | None,
     seed: int,
     changes: list[str] | tuple[str, ...],
@@ -185,6 +199,7 @@ def _audited(
         classes=samples.classes,
         features=getattr(samples, "features", None),
         weights=state,
+        probe=probe,
         keep=keep,
         members=members,
         seed=seed,
@@ -195,7 +210,7 @@ def _audited(
 # --- about a model alone ----------------------------------------------------------------------------------------------
 
 VISIBLE_EXAMPLES = """  netgrain visible resnet18 --signal defect.npy
-  netgrain visible my_model.py:Net --signal pattern.npy --json"""
+  netgrain visible my_model.py:Net --signal pattern.npy --probe data:images.npy --json"""
 CARD_EXAMPLES = """  netgrain card lenet --input 1x32x32 --out card
   netgrain card my_model.py:Net --input 3x64x64"""
 
@@ -203,19 +218,21 @@ CARD_EXAMPLES = """  netgrain card lenet --input 1x32x32 --out card
 def visible(
     model: Model,
     signal: Annotated[Path, typer.Option(metavar="FILE.npy", help="The pattern, an array of the input's shape.")],
+    probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Can the network learn this pattern? Its gain against random directions, and the layer that loses it."""
+    """How strongly do fresh networks react to this pattern? Its gain, its rank, and the layer that loses it."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.arrays import read_arrays
         from netgrain.audit.signals import visible as seen
+        from netgrain.probes import parse_probe
 
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
         options: dict[str, Any] = {} if members is None else {"members": members}
-        found = seen(family(model, shape), pattern, input_shape=shape, seed=seed, **options)
+        found = seen(family(model, shape), pattern, input_shape=shape, probe=parse_probe(probe), seed=seed, **options)
     typer.echo(as_text(found.as_dict()) if as_json else repr(found))
 
 
@@ -223,6 +240,7 @@ def card(
     model: Model,
     input_shape: Annotated[str, typer.Option("--input", metavar="SHAPE", help="As in 1x32x32.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where grain.png and grain.md go.")] = Path("card"),
+    probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
 ) -> None:
@@ -230,10 +248,11 @@ def card(
     with plain_words():
         from netgrain.audit.cards import card as made
         from netgrain.average import average_geometry
+        from netgrain.probes import parse_probe
 
         check_folder(out)
         shape = parse_input(input_shape)
-        G = average_geometry(family(model, shape), shape, members=members, seed=seed)
+        G = average_geometry(family(model, shape), shape, probe=parse_probe(probe), members=members, seed=seed)
         written = made(model, G).save(out)
     typer.echo(written.read_text())
     typer.echo(f"written: {written} and {written.with_suffix('.png')}")

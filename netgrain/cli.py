@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from netgrain.geometry import Geometry
 
 app = typer.Typer(
-    help="netgrain finds the directions of input space along which a network can learn.",
+    help="netgrain finds the directions of input space to which a network reacts at initialisation.",
     epilog="\b\nExamples:\n  netgrain geometry lenet --input 1x32x32\n  netgrain run fig9\n  netgrain geometry --help",
     no_args_is_help=True,
     add_completion=False,

@@ -19,7 +19,7 @@ from netgrain import (
     reproduce_command,
     theory_command,
 )
-from netgrain.audit_command import audit, card, compare, visible
+from netgrain.audit_command import DataProbe, Members, audit, card, compare, visible
 from netgrain.complexity_command import complexity
 from netgrain.errors import NetgrainError
 from netgrain.group_command import group
@@ -50,11 +50,6 @@ if TYPE_CHECKING:
     from netgrain.data import Dataset
     from netgrain.geometry import Geometry
 
-Members = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Random networks behind G; to a tolerance if not given.", show_default=False),
-]
-
 
 def score(
     model: Model,
@@ -63,6 +58,7 @@ def score(
     download: Download = False,
     size: Size = None,
     limit: Limit = None,
+    probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
     out: Annotated[
@@ -71,14 +67,15 @@ def score(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score training samples by how much of them lies where the network can learn: x·Gx / x·x."""
+    """Score training samples by how strongly fresh networks react along them: x·Gx / x·x, x minus the mean sample."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if out is not None:
             check_file(out, ".csv", ".txt", new_folder=True)
-        samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
+        samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
+        from netgrain.audit.places import where
         from netgrain.scores import score as scores_of
 
-        scores = scores_of(G, samples.X)
+        scores = scores_of(G, samples.X, centre=True)
         order = scores.argsort(descending=True)
         per_class = {
             samples.classes[c] if c < len(samples.classes) else str(c): float(scores[samples.y == c].mean())
@@ -89,6 +86,8 @@ def score(
             "data": samples.name,
             "note": samples.note,
             "samples": len(samples),
+            "probe": G.about.probe,
+            "centred": True,
             "members": G.members,
             "corr_with_truth": G.fidelity,
             "mean": float(scores.mean()),
@@ -108,7 +107,8 @@ def score(
     print_rows(
         [
             ("data", f"{samples.name}, {len(samples)} samples; {samples.note}"),
-            ("geometry", repr(G)),
+            ("geometry", f"G {where(G, len(samples))}; {G!r}"),
+            ("scores", "of each sample minus the mean of all samples"),
             ("mean score", f"{report['mean']:.4g}, {ratio:.2f} times that of a random direction"),
             *((f"  {name}", f"{value:.4g}") for name, value in per_class.items()),
             ("highest", ", ".join(map(str, report["highest"]))),
@@ -128,24 +128,35 @@ def prune(
     download: Download = False,
     size: Size = None,
     limit: Limit = None,
+    probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Keep the samples with the highest scores: those that lie most where the network can learn."""
+    """Keep the samples with the highest scores: those along which fresh networks react most."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
         check_file(out, ".csv", ".txt", new_folder=True)
-        samples, G = _scored(model, data, data_dir, download, size, limit, members, seed)
+        samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
+        from netgrain.audit.places import where
         from netgrain.scores import prune as kept_by
 
-        kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class)
+        kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class, centre=True)
         _write_csv(out, ("index",), [(i,) for i in kept.tolist()])
-        report = {"kept": len(kept), "of": len(samples), "file": str(out), "model": model, "data": samples.name}
+        report = {
+            "kept": len(kept),
+            "of": len(samples),
+            "file": str(out),
+            "model": model,
+            "data": samples.name,
+            "probe": G.about.probe,
+            "centred": True,
+        }
     if as_json:
         typer.echo(as_text(report))
     else:
+        typer.echo(f"G {where(G, len(samples))}; scores of each sample minus the mean of all samples")
         typer.echo(f"kept {len(kept)} of {len(samples)} samples of {samples.name}, written to {out}")
 
 
@@ -247,14 +258,17 @@ def _scored(
     download: bool,
     size: int | None,
     limit: int | None,
+    probe: str,
     members: int | None,
     seed: int,
 ) -> tuple[Dataset, Geometry]:
+    from netgrain.audit.places import options_for, place_of
     from netgrain.average import average_geometry
 
     samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])
-    return samples, average_geometry(family(model, shape), shape, members=members, seed=seed)
+    make = family(model, shape)
+    return samples, average_geometry(make, shape, seed=seed, **options_for(place_of(probe, samples.X, seed), members))
 
 
 def _write_csv(out: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

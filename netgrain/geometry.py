@@ -264,7 +264,7 @@ class Geometry:
         return Geometry(core, self.input_shape, about)
 
     def score(self, X: Tensor) -> Tensor:
-        """xᵀGx / ‖x‖² for every sample, shape (samples,): how much of x lies where the network can learn."""
+        """xᵀGx / ‖x‖² for every sample, shape (samples,): how strongly fresh networks react along x."""
         X = _as_tensor(X, "samples (samples, …)")
         if X.dim() < 2 or X[0].numel() != self.d:
             alone = "; one sample alone is X[None]" if X.numel() == self.d else ""

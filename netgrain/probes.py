@@ -128,11 +128,15 @@ def checked_probe(probe: Any, input_shape: tuple[int, ...] | None = None) -> Non
         raise NetgrainError(f"the probe gives points of shape {shape}; expected tensors of points of {input_shape}.")
 
 
-def parse_probe(text: str) -> Probe | None:
-    """A probe from its command-line name: auto, origin, gaussian:0.001 or data:FILE (.npy, or .npz with an array X).
+def parse_probe(text: str, samples: Tensor | None = None) -> Probe | None:
+    """A probe from its name: auto, origin, gaussian:0.001, data:FILE (.npy, or .npz with an array X), or data.
+
+    samples: what "data" alone stands for, in a command that has data.
 
     >>> parse_probe("gaussian:0.5")
     Gaussian(sigma=0.5)
+    >>> parse_probe("data", torch.zeros(10, 3)).describe()
+    'data (10 samples)'
     """
     kind, _, value = text.partition(":")
     if kind == "auto":
@@ -148,4 +152,7 @@ def parse_probe(text: str) -> Probe | None:
             raise NetgrainError(f"probe '{text}' expects a number after the colon, as in gaussian:0.001.") from e
     if kind == "data" and value:
         return Data(read_arrays(Path(value), "X")[0], name=Path(value).name)
-    raise NetgrainError(f"probe '{text}' is not known; expected auto, origin, gaussian:SIGMA or data:FILE.")
+    if text == "data" and samples is not None:
+        return Data(samples)
+    data = "data:FILE" if samples is None else "data"
+    raise NetgrainError(f"probe '{text}' is not known; expected auto, origin, gaussian:SIGMA or {data}.")

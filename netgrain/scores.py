@@ -1,4 +1,4 @@
-"""Which samples and which directions of a data set a family can use: scores, pruning, elimination of features."""
+"""Which samples and which directions of a data set a family reacts to: scores, pruning, elimination of features."""
 
 from __future__ import annotations
 
@@ -16,14 +16,36 @@ from netgrain.samples import checked_labels, checked_samples
 ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
 
 
-def score(G: Geometry, X: Tensor) -> Tensor:
-    """Score(x) = xᵀGx / ‖x‖² of every sample, shape (samples,): how much of x lies where the family can learn.
+def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
+    """Score(x) = xᵀGx / ‖x‖² of every sample, shape (samples,): how strongly fresh networks react along x.
+
+    centre: subtract the mean of X first, or a mean given here (that of the training samples, for other ones). What all
+    samples share weighs most in faint ones, so that scores about the origin may reward images without contrast.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
-    >>> score(G, torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])).tolist()
+    >>> X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    >>> score(G, X).tolist()
     [3.0, 1.0, 2.0]
+    >>> score(G, X, centre=torch.tensor([1.0, 1.0])).tolist()  # the last sample is the mean itself
+    [1.0, 2.0, nan]
     """
-    return G.score(_fitting(G, X))
+    return G.score(centred(_fitting(G, X), centre))
+
+
+def centred(X: Tensor, centre: bool | Tensor = True) -> Tensor:
+    """X without the mean of its samples, or without the mean that is given (one sample)."""
+    X = torch.as_tensor(X)
+    if centre is False:
+        return X
+    if centre is True:
+        return X - X.mean(0, dtype=torch.float64).to(X.dtype)
+    mean = torch.as_tensor(centre).detach().to(X)
+    if mean.shape != X.shape[1:]:
+        raise NetgrainError(
+            f"centre has shape {tuple(mean.shape)}, the samples have {tuple(X.shape[1:])}; pass the mean of the "
+            "training samples, or True for the mean of these."
+        )
+    return X - mean
 
 
 def prune(
@@ -34,11 +56,12 @@ def prune(
     keep: float = 0.7,
     per_class: bool = True,
     lowest: bool = True,
+    centre: bool | Tensor = False,
 ) -> Tensor:
     """Indices into X, ascending, of the samples that stay when the lowest-scored share is dropped.
 
     round(keep · n) of n samples stay, at least one; with labels (and per_class) that many of each class. Of equal
-    scores the earlier sample stays. lowest=False drops the highest-scored instead.
+    scores the earlier sample stays. lowest=False drops the highest-scored instead. centre: as for `score`.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
     >>> X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [5.0, 1.0]])
@@ -52,7 +75,7 @@ def prune(
             f"expected keep as a share above 0 and at most 1, found {keep!r}; 0.7 drops 30 % of the samples."
         )
     X = _fitting(G, X)
-    scores = score(G, X)
+    scores = score(G, X, centre=centre)
     if bool(scores.isnan().any()):
         where = int(scores.isnan().nonzero()[0])
         raise NetgrainError(
@@ -72,10 +95,10 @@ def _best(scores: Tensor, group: Tensor, keep: float, lowest: bool) -> Tensor:
 
 
 def feature_basis(G: Geometry, S: Geometry, *, epsilon: float = 1e-6) -> Tensor:
-    """An orthonormal basis of the input space, from what the data have and the family cannot use to the opposite.
+    """An orthonormal basis of the input space, from what the data have and the family reacts to least to the opposite.
 
     S v = λ (G + ε·tr(G)/d·I) v with λ descending, then Gram–Schmidt in that order; shape (d, *input_shape), float64.
-    Large λ means much variance along directions to which the family is nearly blind. Where G is singular ε decides,
+    Large λ means much variance along directions to which fresh networks hardly react. Where G is singular ε decides,
     so report how a result changes with it. Inside a run of equal λ (the null space of S, for one) single
     vectors mean nothing. Every vector's largest coordinate is positive.
 

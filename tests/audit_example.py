@@ -10,7 +10,7 @@ from typing import Any
 HOSTILE = "<script>alert(1)</script>"
 BREAKING = '" onmouseover="x'
 CLOSING = "</script><img src=x onerror=alert(2)>\u2028 & 'quoted'"
-SECTIONS = ["data", "geometry", "spectrum", "learnable", "labels", "directions"]
+SECTIONS = ["data", "geometry", "spectrum", "leading", "zero", "labels", "directions"]
 SECTIONS += ["samples", "features", "complexity", "layers", "what_if", "sentences"]
 
 
@@ -67,7 +67,7 @@ def example(
         k, l = i // side, i % side
         return {
             "index": i,
-            "group": ("top", "middle", "invisible")[n // 16],
+            "group": ("top", "middle", "weakest")[n // 16],
             "eigenvalue": network[i],
             "cumulative": sum(decay[: i + 1]) / sum(decay),
             "block": [1, 3] if i in (1, 2) else [i, i + 1],
@@ -102,12 +102,17 @@ def example(
         },
         "geometry": {
             "method": "closed-form",
+            "how": "closed form, exact at any width, no network sampled",
+            "probe": "origin",
+            "where": "at the origin x = 0",
             "exact": True,
             "members": 0,
             "corr_with_truth": 1.0,
             "trace": est(12.345, 0.0),
             "effective_rank": est(5.62, 0.031),
             "d": d,
+            "known": d,
+            "largest": network[0],
             "directions_50": 2,
             "directions_90": 7,
             "directions_99": 15,
@@ -117,28 +122,28 @@ def example(
         "spectrum": {
             "index": stops,
             "network": [network[i] for i in stops],
-            "mlp": [1.0] * len(stops),
+            "flat": [1.0] * len(stops),
             "data": [6.0 / (1 + i / 2) for i in stops],
             "data_along": [3.0 / (1 + i / 3) for i in stops],
         },
-        "learnable": {
+        "zero": {"at_probe": 0, "invisible": 0},
+        "leading": {
             "count": 15,
             "definition": "The leading directions that together carry 99 % of the trace of G.",
             "data_variance": est(0.732, 0.011),
-            "hard_variance": est(0.268, 0.011),
+            "weak_variance": est(0.268, 0.011),
         },
         "labels": {
             "mean_difference": est(0.913, 0.008),
             "linear": {
                 "all": est(0.951, 0.006),
-                "learnable": est(0.874, 0.009),
-                "hard": est(0.412, 0.02),
+                "leading": est(0.874, 0.009),
+                "weak": est(0.412, 0.02),
                 "chance": 0.1,
             },
             "nonlinear": est(0.71, 0.02),
             "difficulty": est(0.18, 0.02),
-            "words": "easy",
-            "validity": {"rho": 0.9, "low": 0.8, "high": 0.97, "n": 40, "where": "planted labels, LeNet and ResNet18"},
+            "words": "strong",
         },
         "directions": [direction(n, i) for n, i in enumerate(chosen)],
         "samples": {
@@ -161,7 +166,7 @@ def example(
             "moved": {"corr": est(0.62, 0.02), "rows": [["Most of the move", "ranks 3 to 9"], [HOSTILE, BREAKING]]},
         },
         "layers": [
-            {"name": name, "top": 2.2 * 1.1**i, "middle": 0.6 * 0.7**i, "invisible": 0.1 * 0.35**i}
+            {"name": name, "top": 2.2 * 1.1**i, "middle": 0.6 * 0.7**i, "weakest": 0.1 * 0.35**i}
             for i, name in enumerate(
                 ["conv1", "stages.0.0.conv1", "stages.0.0.conv2", "stages.1.0.shortcut", "pool", "head"]
             )
@@ -170,7 +175,7 @@ def example(
             {
                 "change": "pool1 → AvgPool2d(2)",
                 "sentence": "Average pooling gives back 7 directions and most of the label signal.",
-                "learnable": {"before": 15, "after": 22},
+                "leading": {"before": 15, "after": 22},
                 "labels": {"before": 0.5, "after": 0.9},
                 "spectrum": [network[i] ** 0.8 for i in stops],
             }

@@ -193,7 +193,7 @@ def test_slider_by_keyboard(visit: Callable[..., Visit]) -> None:
     assert "Ranks 2 to 3 share one eigenvalue" in here.text(".face")
     here.page.keyboard.press("End")
     assert state()[0] == report[-1]["picture"]
-    assert state()[-1] == "64 of 64 · invisible"
+    assert state()[-1] == "64 of 64 · weakest"
     assert "rank 64 of 64" in str(here.page.locator("#slider").get_attribute("aria-valuetext"))
     here.page.get_by_role("button", name="Previous direction").click()
     assert state()[0] == report[-2]["picture"]

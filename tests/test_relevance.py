@@ -9,8 +9,10 @@ import torch
 import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.data import isotropic
+from netgrain.forms import Factored
 from netgrain.models import MLP, LeNet
-from netgrain.relevance import Axes, axes_of, distance_correlation, relevance
+from netgrain.provenance import Provenance
+from netgrain.relevance import Axes, axes_of, distance_correlation, known_of, relevance
 from tests import naive
 
 SHAPE = (1, 16, 16)
@@ -22,10 +24,10 @@ def grain() -> tuple[ng.Geometry, Axes]:
     return G, axes_of(G)
 
 
-def _axes(values: list[float], learnable: int) -> Axes:
+def _axes(values: list[float], leading: int) -> Axes:
     d = len(values)
     eye = torch.eye(d, dtype=torch.float64)
-    return Axes(torch.tensor(values, dtype=torch.float64), eye, [(i, i + 1) for i in range(d)], learnable)
+    return Axes(torch.tensor(values, dtype=torch.float64), eye, [(i, i + 1) for i in range(d)], leading, d)
 
 
 def test_distance_correlation_is_that_of_all_pairs() -> None:
@@ -50,15 +52,15 @@ def test_distance_correlation_of_independent_and_of_dependent_columns() -> None:
         distance_correlation(torch.zeros(3, 1), torch.zeros(3))
 
 
-def test_learnable_directions_carry_the_share_and_blocks_stay_whole(grain: tuple[ng.Geometry, Axes]) -> None:
+def test_leading_directions_carry_the_share_and_blocks_stay_whole(grain: tuple[ng.Geometry, Axes]) -> None:
     _, axes = grain
-    share = float(axes.values[: axes.learnable].sum() / axes.values.sum())
+    share = float(axes.values[: axes.leading].sum() / axes.values.sum())
     assert share >= 0.99
-    assert axes.learnable in [b for _, b in axes.blocks]
-    start = next(a for a, b in axes.blocks if b == axes.learnable)
+    assert axes.leading in [b for _, b in axes.blocks]
+    start = next(a for a, b in axes.blocks if b == axes.leading)
     assert float(axes.values[:start].sum() / axes.values.sum()) < 0.99
     mlp = axes_of(ng.average_geometry(partial(MLP, channels=1, image_size=4, outputs=2), (1, 4, 4)))
-    assert mlp.learnable == 16
+    assert mlp.leading == 16
     with pytest.raises(NetgrainError, match="exactly zero"):
         axes_of(ng.Geometry.from_matrix(torch.zeros(3, 3)))
 
@@ -72,7 +74,7 @@ def test_planted_labels_are_found_where_they_were_put(
     for index in (0, 20, -1):
         data = isotropic(G.directions()[index], 1500, labels=labels, epsilon=epsilon)  # type: ignore[arg-type]
         found = relevance(axes, data.X, data.y)
-        shares.append(found.dependence_learnable.value)
+        shares.append(found.dependence_leading.value)
         difficulties.append(found.difficulty.value)
         truth = -math.log10(float(axes.values[index] / axes.values.mean())) if index >= 0 else math.inf
         if index == 0:
@@ -84,23 +86,23 @@ def test_planted_labels_are_found_where_they_were_put(
 
 
 def test_means_and_the_linear_rule_on_a_case_known_by_hand() -> None:
-    """Class means apart by 2 along the first and by 1 along the last axis: 4/5 of the squared distance is learnable."""
+    """Class means apart by 2 along the first and by 1 along the last axis: 4/5 of it is in the leading ones."""
     generator = torch.Generator().manual_seed(2)
     y = torch.arange(4000) % 2
     X = torch.randn(4000, 6, generator=generator)
     X[:, 0] += 2.0 * y
     X[:, 5] += 1.0 * y
     found = relevance(_axes([4, 3, 2, 1, 0.01, 0.001], 4), X, y)
-    assert abs(found.means_learnable - 0.8) < 4 * found.means_learnable.stderr
-    assert 0 < found.means_learnable.stderr < 0.02
+    assert abs(found.means_leading - 0.8) < 4 * found.means_leading.stderr
+    assert 0 < found.means_leading.stderr < 0.02
     normal = torch.distributions.Normal(0.0, 1.0)
-    for name, apart in (("all", math.sqrt(5)), ("learnable", 2.0), ("hard", 1.0)):
+    for name, apart in (("all", math.sqrt(5)), ("leading", 2.0), ("weak", 1.0)):
         best = float(normal.cdf(torch.tensor(apart / 2)))
         assert abs(found.linear[name] - best) < 4 * found.linear[name].stderr + 0.005, name
     assert found.chance == 0.5
     variance = torch.tensor([1 + 1.0, 1, 1, 1, 1, 1.25])
     assert torch.allclose(found.variance, variance.double(), atol=0.1)
-    assert abs(found.variance_learnable - 5 / 7.25) < 4 * found.variance_learnable.stderr
+    assert abs(found.variance_leading - 5 / 7.25) < 4 * found.variance_leading.stderr
     assert float(found.explained[0]) == pytest.approx(0.5, abs=0.05)
     assert float(found.explained[1]) == pytest.approx(0, abs=0.005)
 
@@ -128,3 +130,34 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(NetgrainError, match=said):
             relevance(axes, X_bad, y_bad)
+
+
+def test_eigenvalues_below_the_noise_of_a_sample_are_not_known() -> None:
+    """Gaussian rows with a known covariance: too few leave the tail unknown, many confirm it, zeros stay zeros."""
+    truth = torch.cat([torch.logspace(0, -2, 48), torch.zeros(16)])
+    generator = torch.Generator().manual_seed(7)
+
+    def sampled(members: int, rows: int) -> ng.Geometry:
+        drawn = torch.randn(members, rows, 64, generator=generator) * truth.sqrt()
+        return ng.Geometry(Factored.of_members(drawn, 1 / rows), (64,), Provenance("sampled", members=members))
+
+    few, many = sampled(8, 3), sampled(400, 10)
+    assert len(few.eigenvalues) == 24
+    assert 0 < known_of(few) <= 24
+    assert known_of(many) == 64
+    axes = axes_of(few)
+    assert axes.known == known_of(few)
+    assert torch.allclose(axes.vectors @ axes.vectors.T, torch.eye(64, dtype=torch.float64), atol=1e-6)
+    assert known_of(sampled(1, 100)) == 0  # nothing to compare with
+
+
+def test_all_directions_of_a_geometry_too_large_for_its_whole_spectrum(monkeypatch: pytest.MonkeyPatch) -> None:
+    from netgrain import relevance as room
+    from netgrain import spectrum
+
+    for module in (spectrum, room):
+        monkeypatch.setattr(module, "FULL_LIMIT", 100)
+    A = torch.randn(300, 200, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    axes = axes_of(ng.Geometry.from_matrix(A.T @ A))
+    assert torch.allclose(axes.values, torch.linalg.eigvalsh(A.T @ A).flip(0))
+    assert float(axes.values[-1]) > 0

@@ -204,3 +204,28 @@ def test_bad_input_gets_a_sentence(case: str) -> None:
     call, message = BAD[case]
     with pytest.raises(NetgrainError, match=message):
         call()
+
+
+def test_scores_about_the_mean_do_not_reward_faint_samples() -> None:
+    """A common background along which G is large, and noise of varying contrast."""
+    generator = torch.Generator().manual_seed(11)
+    d, n = 64, 2000
+    background = torch.ones(d) / d**0.5
+    G = Geometry.from_matrix(torch.eye(d, dtype=torch.float64) + 20 * torch.outer(background, background).double())
+    contrast = torch.rand(n, generator=generator) + 0.2
+    X = 8 * background + contrast[:, None] * torch.randn(n, d, generator=generator)
+    plain, about_mean = score(G, X), score(G, X, centre=True)
+
+    def correlated(scores: torch.Tensor) -> float:
+        return float(torch.corrcoef(torch.stack([scores, contrast.double()]))[0, 1])
+
+    assert correlated(plain) < -0.8
+    assert abs(correlated(about_mean)) < 4 / n**0.5
+    mean = X.mean(0)
+    assert torch.allclose(score(G, X[:7], centre=mean), about_mean[:7], rtol=1e-4)
+    assert torch.equal(score(G, X), G.score(X))
+    assert torch.equal(
+        prune(G, X, keep=0.5, centre=True), about_mean.argsort(descending=True, stable=True)[:1000].sort().values
+    )
+    with pytest.raises(NetgrainError, match=r"centre has shape \(3,\), the samples have \(64,\)"):
+        score(G, X, centre=mean[:3])

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from netgrain import Geometry, average_geometry
-from netgrain.audit.signals import EASY, HARD, INVISIBLE, RANDOM, Visibility, visible, word_for
+from netgrain.audit.signals import RANDOM, STRONG, VERY_WEAK, WEAK, Visibility, visible, word_for
 from netgrain.errors import NetgrainError
 
 DIAGONAL = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 0.0, 0.0])))
@@ -38,7 +38,7 @@ def of(G: Geometry, signal: Any) -> Visibility:
 
 @pytest.mark.parametrize(
     ("index", "gain", "rank", "word"),
-    [(0, 3.0, 3.5 / 4, "easy"), (1, 1.0, 2.5 / 4, "average"), (2, 0.0, 1 / 4, "invisible")],
+    [(0, 3.0, 3.5 / 4, "strong"), (1, 1.0, 2.5 / 4, "average"), (2, 0.0, 1 / 4, "zero")],
 )
 def test_a_diagonal_geometry_by_hand(index: int, gain: float, rank: float, word: str) -> None:
     found = of(DIAGONAL, torch.eye(4)[index])
@@ -83,20 +83,25 @@ def test_only_the_direction_counts() -> None:
 
 
 def test_words_change_at_the_documented_thresholds() -> None:
-    for edge, below, above in ((INVISIBLE, "invisible", "hard"), (HARD, "hard", "average"), (EASY, "average", "easy")):
+    words = ["very weak", "weak", "average", "strong"]
+    for edge, below, above in zip((VERY_WEAK, WEAK, STRONG), words[:-1], words[1:], strict=True):
         assert (word_for(edge * (1 - 1e-9)), word_for(edge)) == (below, above)
+    assert word_for(0.0) == "zero"
 
 
 def test_a_pooling_network_and_its_checkerboard() -> None:
     lost = visible(pooled, BOARD, layer_members=4)
-    assert lost.word == "invisible"
+    assert lost.word == "zero"  # the pool comes after the activation: away from the origin the board is seen
+    assert not lost.invisible
     assert lost.loser is not None
     assert lost.loser.layer == "2"
     assert lost.loser.factor == 0
-    assert repr(lost).startswith("Visibility(invisible: gain 0 of an average direction; above 0% of random directions")
+    assert repr(lost).startswith(
+        "Visibility(zero at the probe origin: gain 0 of an average direction; above 0% of random directions"
+    )
     assert repr(lost).endswith("loses most at 2 (gain × 0 (exact)))")
     seen = visible(pooled, torch.ones(SHAPE), input_shape=SHAPE, layer_members=4)
-    assert seen.word == "easy"
+    assert seen.word == "strong"
     assert seen.among_random == 1
     G = average_geometry(pooled, SHAPE)
     assert seen.gain.value == pytest.approx(float(G.score(torch.ones(1, *SHAPE))[0]) * 64 / G.trace.value)
@@ -122,7 +127,7 @@ def test_the_words_within_the_error_are_named() -> None:
     u = torch.eye(64)[0].reshape(SHAPE)
     found = visible(pooled, u, layers=False, members=3, first_layer="never")
     low, high = found.words
-    assert {low, found.word, high} <= {"invisible", "hard", "average", "easy"}
+    assert {low, found.word, high} <= {"zero", "very weak", "weak", "average", "strong"}
     reach = 2 * found.gain.stderr
     assert (low, high) == (word_for(found.gain.value - reach), word_for(found.gain.value + reach))
 

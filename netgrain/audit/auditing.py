@@ -16,11 +16,12 @@ from torch import Tensor
 from netgrain import __version__
 from netgrain.audit import pictures
 from netgrain.audit.checks import check_options, checked_data
+from netgrain.audit.invisible import invisible_within
 from netgrain.audit.layers import layer_profile
+from netgrain.audit.places import how, options_for, place_of, where
 from netgrain.audit.sentences import sentences
 from netgrain.audit.signals import word_for
 from netgrain.audit.trained import trained_report
-from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
 from netgrain.ensemble import Make, best_device, checked_device, member, stream
@@ -28,12 +29,15 @@ from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.files import write_whole
 from netgrain.geometry import Geometry
+from netgrain.probes import Probe
 from netgrain.progress import Bar
 from netgrain.relevance import Axes, Relevance, axes_of, relevance
-from netgrain.scores import prune
+from netgrain.scores import prune, score
+from netgrain.spectrum import NULL
 
 CURVE_POINTS = 300
-SHOWN = {"top": 16, "middle": 16, "invisible": 16}  # directions on the page
+SHOWN = {"top": 16, "middle": 16, "weakest": 16}  # directions on the page
+MOST_ZEROS = 1024  # zeros of G among which invisible directions are looked for
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
@@ -48,6 +52,7 @@ class Audit:
 
     report: dict[str, Any]
     G: Geometry
+    options: dict[str, Any]  # of `average_geometry` that made it: the probe, the tolerance or the members
     kept: Tensor  # indices of the samples that stay when the lowest-scored are dropped
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,35 +85,43 @@ def audit(
     features: Sequence[str] | None = None,
     G: Geometry | None = None,
     weights: Mapping[str, Tensor] | None = None,
+    probe: Probe | str | None = None,
     keep: float = 0.7,
     members: int | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """What a family of networks will find easy, hard or invisible in a data set, before it is trained.
+    """How strongly fresh networks of a family react to the directions in which a data set and its labels vary.
 
-    make: any callable that returns a fresh module; X as the network will get it (normalise first); y integer labels.
-    G: a geometry of the family that is known already. weights: a trained state dict, whose complexity and geometry are
-    compared with the fresh ones. keep: share of the samples kept in the pruned list. device: where networks run, a GPU
-    by default; everything about the data is computed on the CPU.
+    That is a statement about initialisation, not about what training reaches. make: any callable that returns a fresh
+    module; X as the network will get it (normalise first); y integer labels. probe: where G is taken: "data" (512 of
+    the samples, the default), "origin", "gaussian:0.1", or a probe; G: a geometry of the family that is known already.
+    weights: a trained state dict, whose complexity and geometry are compared with the fresh ones. keep: share of the
+    samples kept in the pruned list. device: where networks run, a GPU by default; everything about the data is computed
+    on the CPU.
 
     >>> from netgrain.models import MLP
     >>> from functools import partial
     >>> X = torch.randn(200, 1, 4, 4, generator=torch.Generator().manual_seed(0))
-    >>> found = audit(partial(MLP, channels=1, image_size=4, outputs=2), X, (X[:, 0, 0, 0] > 0).long())
-    >>> found.report["learnable"]["count"]  # a multilayer perceptron has no grain
+    >>> make = partial(MLP, channels=1, image_size=4, outputs=2)
+    >>> found = audit(make, X, (X[:, 0, 0, 0] > 0).long(), probe="origin")
+    >>> found.report["leading"]["count"]  # a multilayer perceptron has no grain there
     16
     """
     X, y, first = checked_data(make, X, y, classes, seed=seed)
-    shape, place = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
+    shape, on = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
     check_options(shape, features=features, G=G, weights=weights, keep=keep, members=members)
     name = name or type(first).__name__
+    place = place_of(probe, X, seed) if G is None else None
+    options = options_for(place, members) if G is None else {}
     labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))
     with Bar("audit", len(STEPS), progress) as bar:
         bar.advance(0, note="geometry")
         if G is None:
-            G = average_geometry(make, shape, members=members, seed=seed, device=place, progress=False)
+            G = average_geometry(make, shape, seed=seed, device=on, progress=False, **options)
+        elif probe is not None:
+            raise NetgrainError("probe= belongs to making G, and a G was given; leave one of them out.")
         bar.advance(note="directions")
         axes = axes_of(G)
         bar.advance(note="labels")
@@ -116,12 +129,12 @@ def audit(
         bar.advance(note="samples")
         samples, kept = _samples(G, X, y, labels, keep)
         bar.advance(note="complexity")
-        complexity = _complexity(make, X, seed, place)
+        complexity = _complexity(make, X, seed, on)
         if weights is not None:
-            complexity |= trained_report(make, weights, X, G, seed=seed, device=place)
+            complexity |= trained_report(make, weights, X, G, seed=seed, device=on)
         bar.advance(note="layers")
         shown = _shown(axes)
-        layers = _layers(make, axes, shown, shape, seed)
+        layers = _layers(make, axes, shape, place, seed)
         bar.advance(note="pictures")
         report = {
             "netgrain": __version__,
@@ -137,14 +150,15 @@ def audit(
                 "input_shape": list(shape),
                 "features": list(features) if features else None,
             },
-            "geometry": _geometry(G),
+            "geometry": _geometry(G, axes, len(X)),
             "spectrum": _spectrum(axes, found),
-            "learnable": {
-                "count": axes.learnable,
-                "definition": LEARNABLE_MEANS,
-                "data_variance": _plain(found.variance_learnable),
-                "hard_variance": _plain(_rest(found.variance_learnable)),
+            "leading": {
+                "count": axes.leading,
+                "definition": LEADING_MEANS,
+                "data_variance": _plain(found.variance_leading),
+                "weak_variance": _plain(_rest(found.variance_leading)),
             },
+            "zero": _zeros(make, G, axes, shape, seed),
             "labels": _labels(found),
             "directions": [_direction(axes, found, i, group, shape) for group, i in shown],
             "samples": samples,
@@ -155,29 +169,46 @@ def audit(
         }
         report["sentences"] = sentences(report)
         bar.advance()
-    return Audit(report, G, kept)
+    return Audit(report, G, options, kept)
 
 
-LEARNABLE_MEANS = (
-    "A direction counts as learnable when it is among the leading directions that together carry 99 % of the network's "
-    "average geometry (directions of equal strength are never separated). Along the others the network's output hardly "
-    "reacts at initialisation, and training moves it little along them."
+LEADING_MEANS = (
+    "The leading directions are the strongest ones that together carry 99 % of the network's average geometry "
+    "(directions of equal strength are never separated). To the others, the weak ones, the output of a fresh network "
+    "reacts little. That says nothing about what training reaches: networks do learn from weak directions."
 )
 
 
-def _geometry(G: Geometry) -> dict[str, Any]:
+def _geometry(G: Geometry, axes: Axes, samples: int) -> dict[str, Any]:
     return {
         "method": G.method,
+        "how": how(G),
+        "probe": G.about.probe or None,
+        "where": where(G, samples),
         "exact": G.exact,
         "members": G.members,
         "corr_with_truth": None if math.isnan(G.fidelity) else G.fidelity,
         "trace": _plain(G.trace),
         "effective_rank": _plain(G.effective_rank),
         "d": G.d,
+        "known": axes.known,
+        "largest": _number(float(axes.values[0] / axes.values.mean())),
         **{f"directions_{round(100 * s)}": G.directions_for(s) for s in (0.5, 0.9, 0.99)},
         "notes": list(G.about.notes),
         "zero": False,
     }
+
+
+def _zeros(make: Make, G: Geometry, axes: Axes, shape: tuple[int, ...], seed: int) -> dict[str, Any]:
+    """Directions to which no network reacts at the probe, and those among them that are invisible at any input."""
+    if axes.known < len(axes.values):
+        return {"at_probe": None, "invisible": None}  # too few gradients to tell zero from small
+    first = int((axes.values > NULL * axes.values[0]).sum())
+    count = len(axes.values) - first
+    if count > MOST_ZEROS:
+        return {"at_probe": count, "invisible": None}
+    found = invisible_within(make, axes.vectors[first:].reshape(-1, *shape), seed=seed) if count else ()
+    return {"at_probe": count, "invisible": len(found)}
 
 
 def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
@@ -186,10 +217,11 @@ def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
     at = torch.tensor(index)
     data = found.spectrum / found.spectrum.mean()
     along = found.variance / found.variance.mean()
+    network = _rounded(axes.values[at] / axes.values.mean())
     return {
         "index": index,
-        "network": _rounded(axes.values[at] / axes.values.mean()),
-        "mlp": [1.0] * len(index),
+        "network": [v if i < axes.known else None for i, v in zip(index, network, strict=True)],
+        "flat": [1.0] * len(index),
         "data": _rounded(data[at]),
         "data_along": _rounded(along[at]),
     }
@@ -197,12 +229,11 @@ def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
 
 def _labels(found: Relevance) -> dict[str, Any]:
     return {
-        "mean_difference": _plain(found.means_learnable),
+        "mean_difference": _plain(found.means_leading),
         "linear": {**{k: _plain(v) for k, v in found.linear.items()}, "chance": found.chance},
-        "nonlinear": _plain(found.dependence_learnable),
+        "nonlinear": _plain(found.dependence_leading),
         "difficulty": _plain(found.difficulty),
         "words": words(found.difficulty),
-        "validity": validity(),
     }
 
 
@@ -210,20 +241,20 @@ def words(difficulty: float) -> str:
     """A difficulty in the words of `netgrain visible`.
 
     >>> words(-1.2), words(0.0), words(1.5), words(math.nan)
-    ('easy', 'average', 'hard', 'unknown')
+    ('strong', 'average', 'weak', 'unknown')
     """
     return "unknown" if math.isnan(difficulty) else word_for(10**-difficulty)
 
 
 def _shown(axes: Axes) -> list[tuple[str, int]]:
-    """Directions for the page: the first ones, some around the edge of the learnable, the last ones."""
-    d, edge = len(axes.values), axes.learnable
+    """Directions for the page: the first ones, some around the edge of the leading ones, the last ones."""
+    d, edge = len(axes.values), axes.leading
     top = list(range(min(SHOWN["top"], d)))
-    last = list(range(max(d - SHOWN["invisible"], len(top)), d))
+    last = list(range(max(d - SHOWN["weakest"], len(top)), d))
     between = range(len(top), last[0] if last else d)
     want = SHOWN["middle"]
     middle = sorted(between, key=lambda i: abs(i - edge))[:want] if len(between) else []
-    return [("top", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("invisible", i) for i in last]
+    return [("top", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("weakest", i) for i in last]
 
 
 def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -234,7 +265,7 @@ def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[in
     return {
         "index": i,
         "group": group,
-        "eigenvalue": _number(float(axes.values[i] / axes.values.mean())),
+        "eigenvalue": _number(float(axes.values[i] / axes.values.mean())) if i < axes.known else None,
         "cumulative": _number(float(axes.values[: i + 1].sum() / axes.values.sum())),
         "block": list(next(b for b in axes.blocks if b[0] <= i < b[1])),
         "data_variance": _number(float(found.variance[i]) / mean_variance if mean_variance else 0.0),
@@ -247,7 +278,9 @@ def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[in
 
 
 def _samples(G: Geometry, X: Tensor, y: Tensor, labels: Sequence[str], keep: float) -> tuple[dict[str, Any], Tensor]:
-    scores = torch.nan_to_num(G.score(X)) / (G.trace.value / G.d)  # relative to a random direction
+    mean = X.mean(0, dtype=torch.float64).float()
+    # relative to a random direction; about the mean: what all share would weigh most in faint ones
+    scores = torch.nan_to_num(score(G, X, centre=mean)) / (G.trace.value / G.d)
     low, high = float(scores.min()), float(scores.max())
     edges = torch.linspace(low, high if high > low else low + 1, BINS + 1, dtype=torch.float64)
     place = (torch.bucketize(scores.double(), edges[1:-1], right=True)).clamp(0, BINS - 1)
@@ -265,20 +298,20 @@ def _samples(G: Geometry, X: Tensor, y: Tensor, labels: Sequence[str], keep: flo
         order = mine[scores[mine].argsort(descending=True)].tolist()
         best, worst = order[:SAMPLES_SHOWN], order[::-1][:SAMPLES_SHOWN]
         per_class.append({"name": labels[c], "best": [entry(i) for i in best], "worst": [entry(i) for i in worst]})
-    whole = X.flatten(1).norm(dim=1) > 0
-    usable = whole.nonzero()[:, 0]  # a sample of zeros has no score and is dropped
-    kept = usable[prune(G, X[usable], y[usable], keep=keep)]
+    usable = ((X - mean).flatten(1).norm(dim=1) > 0).nonzero()[:, 0]  # the mean itself has no score and is dropped
+    kept = usable[prune(G, X[usable], y[usable], keep=keep, centre=mean)]
     return {
         "edges": _rounded(edges),
         "counts": counts,
         "classes": per_class,
         "keep": keep,
+        "centred": True,
         "kept": kept.tolist(),
     }, kept
 
 
 def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Sequence[str] | None) -> dict[str, Any]:
-    """What the linear rule loses when hard directions are dropped, and for tables how much each feature moves."""
+    """What the linear rule loses when weak directions are dropped, and for tables how much each feature moves."""
     total = found.variance.sum()
     rows = [
         {
@@ -286,7 +319,7 @@ def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Se
             "variance": _number(float(1 - found.variance[:k].sum() / total)),
             "accuracy": _plain(accuracy),
         }
-        for k, accuracy in sorted(found.leading.items(), reverse=True)
+        for k, accuracy in sorted(found.by_count.items(), reverse=True)
     ]
     named = None
     if features or X.dim() == 2:
@@ -313,15 +346,13 @@ def _complexity(make: Make, X: Tensor, seed: int, device: torch.device) -> dict[
     }
 
 
-def _layers(
-    make: Make, axes: Axes, shown: Sequence[tuple[str, int]], shape: tuple[int, ...], seed: int
-) -> list[dict[str, Any]]:
+def _layers(make: Make, axes: Axes, shape: tuple[int, ...], place: Probe | None, seed: int) -> list[dict[str, Any]]:
     """Gains after every layer of one direction of each group: the first, the one at the edge, the last."""
-    d, edge = len(axes.values), axes.learnable
-    chosen = {"top": 0, "middle": min(edge, d - 1), "invisible": d - 1}
+    d, edge = len(axes.values), axes.leading
+    chosen = {"top": 0, "middle": min(edge, d - 1), "weakest": d - 1}
     directions = torch.stack([axes.vectors[i].reshape(shape) for i in chosen.values()])
     try:
-        profile = layer_profile(make, directions, members=LAYER_MEMBERS, seed=seed)
+        profile = layer_profile(make, directions, probe=place, members=LAYER_MEMBERS, seed=seed)
     except NetgrainError:
         return []  # modules without layers of their own to look into
     return [

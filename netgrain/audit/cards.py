@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netgrain.audit.places import how, where
 from netgrain.errors import NetgrainError
 from netgrain.files import write_whole
 from netgrain.geometry import Geometry
+from netgrain.relevance import known_of
+from netgrain.spectrum import NULL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,18 +31,15 @@ class Card:
         G = self.G
         halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in (0.5, 0.9, 0.99))
         shape = " × ".join(map(str, G.input_shape))
-        how = (
-            f"closed form{', exact at any width' if G.exact else ', wide limit'}"
-            if G.method == "closed-form"
-            else f"sampled from {G.members} random networks"
-        )
-        blind = G.d - int((G.eigenvalues > 1e-12 * G.eigenvalues[0]).sum())
-        seen = f" It does not react at all to {blind} of them." if blind else ""
+        # zeros of a sample may be for want of networks
+        zeros = G.d - int((G.eigenvalues > NULL * G.eigenvalues[0]).sum()) if known_of(G) == G.d else 0
+        there = f" {zeros} of them have zero gain there." if zeros else ""
         return (
             f"### The grain of {_plain(self.name)}\n\n"
             f"![directions the network reacts to]({picture})\n\n"
-            f"Of the {G.d} directions of its {shape} input, its geometry lies {halves}; effective rank "
-            f"{G.effective_rank.value:.3g}.{seen} ({how}; made by netgrain)\n"
+            f"Taken {where(G)}, its geometry lies {halves} of the {G.d} directions of its {shape} input; effective "
+            f"rank {G.effective_rank.value:.3g}.{there} This is what fresh networks react to, not what they can learn. "
+            f"({how(G)}; made by netgrain)\n"
         )
 
     def figure(self) -> Figure:
@@ -64,7 +64,7 @@ class Card:
             plots.draw_vector(cell, vector.numpy())
             cell.set_title(name, fontsize=7, pad=2)
         right.suptitle("what it reacts to most (first two rows) and least (last row)", fontsize=10)
-        figure.suptitle(self.name, fontsize=11)
+        figure.suptitle(f"{self.name}, G {where(self.G)}", fontsize=11)
         return figure
 
     def save(self, folder: str | Path) -> Path:

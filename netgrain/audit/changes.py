@@ -57,25 +57,25 @@ def _layer(text: str) -> nn.Module:
 
 
 def tried(found: Audit, make: Make, swap: Mapping[str, nn.Module], samples: Dataset, *, seed: int = 0) -> Audit:
-    """The audit with each change tried alone: learnable directions, and the share of the label in them."""
+    """The audit with each change tried alone, at its probe: leading directions, and the share of the label in them."""
     rows = [_one(found, make, name, layer, samples, seed) for name, layer in swap.items()]
     return replace(found, report={**found.report, "what_if": [*found.report["what_if"], *rows]})
 
 
 def _one(found: Audit, make: Make, name: str, layer: nn.Module, samples: Dataset, seed: int) -> dict[str, Any]:
-    changed = what_if(make, swap={name: layer}, input_shape=samples.shape, seed=seed, progress=False)
+    changed = what_if(make, swap={name: layer}, input_shape=samples.shape, seed=seed, progress=False, **found.options)
     axes = axes_of(changed.after)
     labels = relevance(axes, samples.X, samples.y, seed=seed)
     before = found.report["labels"]["nonlinear"]["value"]
-    after = labels.dependence_learnable.value
-    counts = found.report["learnable"]["count"], axes.learnable
+    after = labels.dependence_leading.value
+    counts = found.report["leading"]["count"], axes.leading
     index = torch.tensor(found.report["spectrum"]["index"])
-    share = "" if before is None or after != after else f"; label in learnable directions {before:.0%} → {after:.0%}"
+    share = "" if before is None or after != after else f"; label in them {before:.0%} → {after:.0%}"
     change = f"{name} → {layer}"
     return {
         "change": change,
-        "sentence": f"{change}: learnable directions {counts[0]} → {counts[1]} of {changed.after.d}{share}.",
-        "learnable": {"before": counts[0], "after": counts[1]},
+        "sentence": f"{change}: leading directions {counts[0]} → {counts[1]} of {changed.after.d}{share}.",
+        "leading": {"before": counts[0], "after": counts[1]},
         "labels": {"before": before, "after": None if after != after else after},
         "spectrum": [float(f"{v:.6g}") for v in (axes.values[index] / axes.values.mean()).tolist()],
     }

@@ -16,7 +16,7 @@ CLEAR = 1.96  # standard errors that a difference of difficulties must have
 
 
 def compare(audits: Sequence[Audit]) -> dict[str, Any]:
-    """The reports side by side, and who finds the labels easier."""
+    """The reports side by side, and who reacts more strongly to the directions of the labels."""
     reports = comparable(audits)
     return {
         "netgrain": __version__,
@@ -34,9 +34,13 @@ def verdict(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
         return {"between": names, "level": "note", "text": "no direction tells the label, so they cannot be compared."}
     gap = two["value"] - one["value"]
     error = math.hypot(one["stderr"] or 0.0, two["stderr"] or 0.0)
-    said = f"difficulty {one['value']:+.2f} against {two['value']:+.2f}, {abs(gap):.2f} ± {error:.2f} apart"
+    places = {r["geometry"]["where"] for r in (a, b)}
+    said = (
+        f"G {' and '.join(sorted(places))}, difficulty {one['value']:+.2f} against {two['value']:+.2f}, "
+        f"{abs(gap):.2f} ± {error:.2f} apart"
+    )
     shares = [r["labels"]["nonlinear"]["value"] for r in (a, b)]
-    inside = "" if None in shares else f"; {shares[0]:.0%} and {shares[1]:.0%} of the label lies where they can learn"
+    inside = "" if None in shares else f"; {shares[0]:.0%} and {shares[1]:.0%} of it in their leading directions"
     if abs(gap) <= CLEAR * error:
         return {
             "between": names,

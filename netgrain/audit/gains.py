@@ -12,8 +12,9 @@ from netgrain.geometry import Geometry
 def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:
     """g(u) = (uᵀGu / ‖u‖²) · d / tr G for directions U (k, *input_shape), and its standard errors; both (k,) float64.
 
-    1 is an average direction, 0 one that the family cannot see; the gains of a basis add up to d. Errors come from the
-    members (or points) that G is an average of: 0 where nothing was sampled, NaN where there is only one of them.
+    1 is an average direction, 0 one to which no network reacts at the probe; the gains of a basis add up to d. Errors
+    come from the members (or points) that G is an average of: 0 where nothing was sampled, NaN where there is only one
+    of them.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 0.0, 0.0])))
     >>> relative_gains(G, torch.eye(4))[0].tolist()

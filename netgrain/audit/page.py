@@ -59,33 +59,40 @@ def figures(report: Mapping[str, Any]) -> list[Figure]:
     def row(group: str, label: str, shown: Any, *path: str, meaning: str = "") -> Figure:
         return Figure(group, label, shown(_at(report, *path)), meaning)
 
-    geometry, learnable, labels = "Geometry", "Learnable directions", "Labels"
+    geometry, leading, labels = "Geometry", "Leading directions", "Labels"
     rest, pruning = "Complexity", "Samples"
-    inside = str(_at(report, "learnable", "definition") or "")
+    inside = str(_at(report, "leading", "definition") or "")
     return [
-        row(geometry, "Method", text, "geometry", "method"),
-        row(geometry, "Networks sampled", number, "geometry", "members", meaning="0 when the closed form was used."),
+        row(geometry, "Taken", text, "geometry", "where"),
+        row(geometry, "How", text, "geometry", "how"),
         row(geometry, "Correlation with the true geometry", number, "geometry", "corr_with_truth"),
         row(geometry, "Input dimension", number, "geometry", "d"),
         row(geometry, "Trace", number, "geometry", "trace", meaning="Sum of all eigenvalues of G = E[JᵀJ]."),
         row(geometry, "Effective rank", number, "geometry", "effective_rank",
             meaning="How many directions of equal weight would be as spread out as this spectrum."),
+        row(geometry, "Strongest direction", number, "geometry", "largest", meaning="1 is the average direction."),
+        row(geometry, "Eigenvalues above the noise", number, "geometry", "known",
+            meaning="All of them where nothing was sampled."),
+        row(geometry, "Zero gain where G is taken", number, "zero", "at_probe"),
+        row(geometry, "Invisible", number, "zero", "invisible",
+            meaning="Lost before the first activation: no input makes the network react to them."),
         row(geometry, "Directions for 50 %", number, "geometry", "directions_50", meaning="of the trace of G"),
         row(geometry, "Directions for 90 %", number, "geometry", "directions_90", meaning="of the trace of G"),
         row(geometry, "Directions for 99 %", number, "geometry", "directions_99", meaning="of the trace of G"),
-        row(learnable, "Number of directions", number, "learnable", "count", meaning=inside),
-        row(learnable, "Data variance inside", share, "learnable", "data_variance"),
-        row(learnable, "Data variance outside", share, "learnable", "hard_variance"),
+        row(leading, "Number of directions", number, "leading", "count", meaning=inside),
+        row(leading, "Data variance inside", share, "leading", "data_variance"),
+        row(leading, "Data variance outside", share, "leading", "weak_variance"),
         row(labels, "Class-mean signal inside", share, "labels", "mean_difference",
-            meaning="Share of the differences between class means that lies in learnable directions."),
+            meaning="Share of the differences between class means that lies in leading directions."),
         row(labels, "Linear rule, all directions", share, "labels", "linear", "all", meaning="accuracy"),
-        row(labels, "Linear rule, learnable directions", share, "labels", "linear", "learnable", meaning="accuracy"),
-        row(labels, "Linear rule, hard directions", share, "labels", "linear", "hard", meaning="accuracy"),
+        row(labels, "Linear rule, leading directions", share, "labels", "linear", "leading", meaning="accuracy"),
+        row(labels, "Linear rule, weak directions", share, "labels", "linear", "weak", meaning="accuracy"),
         row(labels, "Chance", share, "labels", "linear", "chance"),
         row(labels, "Non-linear signal inside", share, "labels", "nonlinear",
             meaning="By distance correlation with the class along each direction."),
-        row(labels, "Difficulty", number, "labels", "difficulty"),
-        row(labels, "In words", text, "labels", "words"),
+        row(labels, "Difficulty", number, "labels", "difficulty",
+            meaning="Logarithm of an average eigenvalue over that where the label is; no prediction of accuracy."),
+        row(labels, "Reaction in words", text, "labels", "words"),
         row(pruning, "Share of samples kept", share, "samples", "keep"),
         row(rest, "Geometric complexity at initialisation", number, "complexity", "initial"),
         row(rest, "Geometric complexity, trained", number, "complexity", "trained"),

@@ -1,15 +1,18 @@
-"""Can this family learn this pattern? Where a signal stands among all directions, and the layer that loses it.
+"""How strongly does this family react to this pattern? Where a signal stands among all directions; who loses it.
 
     g(u) = uᵀGu · d / tr G,      u = signal / ‖signal‖
 
-g = 1 is an average direction. The words are about g alone:
+g = 1 is an average direction. The words are about g alone, at the probe where G is taken:
 
-    invisible   g < 0.001       one thousandth of the squared gradient of an average direction
-    hard        g < 1/3
+    zero        g = 0
+    very weak   g < 0.001       one thousandth of the squared gradient of an average direction
+    weak        g < 1/3
     average     1/3 ≤ g < 3
-    easy        g ≥ 3
+    strong      g ≥ 3
 
-They say how strongly a fresh network reacts to the pattern compared with others, not whether it ever can be learnt.
+They say how strongly a fresh network reacts to the pattern compared with others, not whether it can be learnt. Only
+what is lost before the first activation is called invisible: to that no network of the family reacts, at any input
+(netgrain.audit.invisible).
 """
 
 from __future__ import annotations
@@ -25,15 +28,15 @@ from torch import Tensor
 
 from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
+from netgrain.audit.invisible import invisible_within
 from netgrain.audit.layers import LayerProfile, Loser, layer_profile
-from netgrain.audit.validity import validity
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, stream
 from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry
 
-INVISIBLE, HARD, EASY = 1e-3, 1 / 3, 3.0
+VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among
 SIGMAS = 2.0  # how far a gain may be off when the words around it are named
 SAME = 1e-6  # relative: eigenvalues closer than this to uᵀGu are equal to it
@@ -43,31 +46,37 @@ ROUNDING = 1e-12  # gains below this are zero
 def word_for(gain: float) -> str:
     """The word for a gain relative to an average direction.
 
-    >>> [word_for(g) for g in (0.0, 0.1, 1.0, 3.0)]
-    ['invisible', 'hard', 'average', 'easy']
+    >>> [word_for(g) for g in (0.0, 1e-4, 0.1, 1.0, 3.0)]
+    ['zero', 'very weak', 'weak', 'average', 'strong']
     """
-    return "invisible" if gain < INVISIBLE else "hard" if gain < HARD else "average" if gain < EASY else "easy"
+    if gain <= ROUNDING:
+        return "zero"
+    words = (("very weak", VERY_WEAK), ("weak", WEAK), ("average", STRONG))
+    return next((word for word, below in words if gain < below), "strong")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Visibility:
-    """How visible a signal is to a family of networks."""
+    """How strongly a family of networks reacts to a signal at the probe of G."""
 
     direction: Tensor  # the signal with unit norm, input_shape
     gain: Estimate  # relative to an average direction
     among_random: float  # share of random unit directions v with vᵀGv below uᵀGu
     among_eigenvalues: float  # share of the d eigenvalues below uᵀGu, equal ones counted half; NaN: not known
     G: Geometry
+    invisible: bool  # lost before the first activation: no network of the family reacts to it at any input
     profile: LayerProfile | None = None
 
     @property
     def word(self) -> str:
-        """ "easy", "average", "hard" or "invisible", by the thresholds of this module."""
-        return word_for(self.gain.value)
+        """ "invisible", or by the thresholds of this module "zero", "very weak", "weak", "average" or "strong"."""
+        return "invisible" if self.invisible else word_for(self.gain.value)
 
     @property
     def words(self) -> tuple[str, str]:
         """The words two standard errors below and above the gain; equal where the word is sure."""
+        if self.invisible:
+            return self.word, self.word
         reach = SIGMAS * (0.0 if math.isnan(self.gain.stderr) else self.gain.stderr)
         return word_for(self.gain.value - reach), word_for(self.gain.value + reach)
 
@@ -85,10 +94,6 @@ class Visibility:
         """−log₁₀ of the gain: 0 for an average direction, 2 for one a hundred times weaker."""
         return -math.log10(max(self.gain.value, 1e-12))
 
-    def _trust(self) -> str:
-        found = validity()
-        return "" if found is None else f" (such difficulties ranked measured accuracies with rho = {found['rho']:.2f})"
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         lost = self.loser
@@ -98,19 +103,22 @@ class Visibility:
             "among_random": self.among_random,
             "among_eigenvalues": None if math.isnan(self.among_eigenvalues) else self.among_eigenvalues,
             "difficulty": self.difficulty,
-            "validity": validity(),
+            "invisible": self.invisible,
+            "probe": self.G.about.probe or None,
             "lost_at": None if lost is None else {"layer": lost.layer, "factor": lost.factor.as_dict()},
         }
 
     def __repr__(self) -> str:
         low, high = self.words
-        verdict = self.word if low == high else f"{self.word} ({low} to {high} within its error)"
+        where = "" if self.invisible or not self.G.about.probe else f" at the probe {self.G.about.probe}"
+        verdict = self.word + where + ("" if low == high else f" ({low} to {high} within its error)")
         gain = f"{self.gain.value:.3g}" + (f" ± {self.gain.stderr:.1g}" if self.gain.stderr > 0 else "")
         ranks = f"above {self.among_random:.0%} of random directions"
         if not math.isnan(self.among_eigenvalues):
             ranks += f" and {self.among_eigenvalues:.0%} of the network's own"
         facts = [f"gain {gain} of an average direction", ranks]
-        facts.append(f"predicted difficulty {self.difficulty:+.2f}{self._trust()}")
+        if self.invisible:
+            facts.append("no network of the family reacts to it at any input: it is lost before the first activation")
         if self.profile is not None:
             facts.append(f"loses most at {self.loser}" if self.loser else "no single layer loses it")
         return f"Visibility({verdict}: {'; '.join(facts)})"
@@ -127,13 +135,14 @@ def visible(
     seed: int = 0,
     **options: Any,
 ) -> Visibility:
-    """How visible a pattern is to a family of networks: its gain, its rank among directions, the layer that loses it.
+    """How strongly a family reacts to a pattern: its gain, its rank among directions, the layer that loses it.
 
     input_shape: that of the signal by default. G: the family's geometry where it is known already; otherwise
-    `ng.average_geometry` makes it with these options (which belong to it). layers=False leaves out the layer, which is
-    sought with layer_members fresh networks.
+    `ng.average_geometry` makes it with these options (which belong to it), among them probe=, where G is taken: the
+    origin by default, Data(X) for your samples. layers=False leaves out the layer, which is sought with layer_members
+    fresh networks.
 
-    An average pool over two neighbours does not see their difference:
+    An average pool over two neighbours does not see their difference, whatever follows:
 
     >>> from torch import nn
     >>> def make():
@@ -159,6 +168,7 @@ def visible(
         among_random=_among_random(G, gain, seed),
         among_eigenvalues=_among_eigenvalues(G, gain),
         G=G,
+        invisible=gain == 0 and len(invisible_within(make, u[None], seed=seed)) == 1,
         profile=profile,
     )
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
+from netgrain.audit.places import where
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, built, forward, member, model_dtype
 from netgrain.errors import NetgrainError
@@ -93,6 +94,7 @@ class WhatIf:
             "/".join("?" if pair[i] is None else str(pair[i]) for pair in self.directions_for.values()) for i in (0, 1)
         ]
         facts = [
+            f"G {where(self.before)}",
             f"directions for 50/90/99 % of the geometry {counts[0]} → {counts[1]} of {self.before.d}",
             f"Corr(before, after) {self.correlation}",
             f"tr G × {self.after.trace.value / self.before.trace.value:.3g}",
@@ -116,9 +118,10 @@ def what_if(
     """The geometry of a family before and after some of its submodules are replaced.
 
     swap: dotted names of submodules → modules, or callables that return a fresh one. keep: directions that gained most.
-    options: those of `ng.average_geometry`, for both; without them the closed form is taken where there is one.
+    options: those of `ng.average_geometry`, for both, among them probe= (the origin by default, Data(X) for your
+    samples); without them the closed form is taken where there is one.
 
-    An average pool over two neighbours hides their difference (1, −1); without the pool it is as visible as their sum:
+    An average pool over two neighbours hides their difference (1, −1); without the pool its gain is that of their sum:
 
     >>> def make():
     ...     return nn.Sequential(nn.AvgPool1d(2), nn.Flatten(), nn.Linear(1, 1, bias=False))

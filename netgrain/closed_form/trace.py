@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -98,8 +98,34 @@ class Trace:
 
 def record(model: nn.Module, x: Tensor) -> Trace:
     """Run the module on x, of shape (batch, *input_shape), and write down its steps."""
+    watch = _watching(model, x)
+    with torch.no_grad():
+        y = _run(model, x, watch)
+    if not isinstance(y, Tensor) or id(y) not in watch.refs:
+        raise Unsupported("the module's output is not a tensor computed from its input")
+    return Trace(tuple(x.shape[1:]), watch.steps, watch.refs[id(y)])
+
+
+def recorded(model: nn.Module, x: Tensor, *, stop_after: int) -> list[Step]:
+    """The steps up to this one; what follows is not run. Where gradients are on, the outputs carry them."""
+    watch = _watching(model, x)
+    watch.last = stop_after
+    if stop_after >= 0:
+        with suppress(_Enough):
+            _run(model, x, watch)
+    return watch.steps
+
+
+class _Enough(Exception):
+    """The last step that was asked for has run."""
+
+
+def _watching(model: nn.Module, x: Tensor) -> _Watch:
     names = {id(t): n for n, t in model.named_parameters()} | {id(t): n for n, t in model.named_buffers()}
-    watch = _Watch(names, [*model.parameters(), *model.buffers()], x)
+    return _Watch(names, [*model.parameters(), *model.buffers()], x)
+
+
+def _run(model: nn.Module, x: Tensor, watch: _Watch) -> Any:
     try:
         # with gradients enabled, though none is taken: a forward that switches them off shows itself
         with (
@@ -109,16 +135,13 @@ def record(model: nn.Module, x: Tensor) -> Trace:
             _module_names(model, watch),
             watch,
         ):
-            y = model(x)
-    except Unsupported:
+            return model(x)
+    except (Unsupported, _Enough):
         raise
     except Exception as e:  # a user's module may fail in any way it likes
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         place = f" in '{watch.module[0]}'" if watch.module[0] else ""
         raise Unsupported(f"the module could not be traced{place} ({type(e).__name__}: {reason})") from e
-    if not isinstance(y, Tensor) or id(y) not in watch.refs:
-        raise Unsupported("the module's output is not a tensor computed from its input")
-    return Trace(tuple(x.shape[1:]), watch.steps, watch.refs[id(y)])
 
 
 def outputs_of(trace: Trace) -> int:
@@ -135,6 +158,7 @@ class _Watch(TorchFunctionMode):
     x: Tensor
     steps: list[Step] = field(default_factory=list)
     module: tuple[str, str] = ("", "Module")
+    last: int | None = None  # the step to stop after
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -190,6 +214,8 @@ class _Watch(TorchFunctionMode):
             self.refs[id(t)] = Ref(step.index, item)
             self.alive.append(t)
             self.storages.setdefault(_storage(t), set()).add(id(t))
+        if step.index == self.last:
+            raise _Enough
         return out
 
     def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

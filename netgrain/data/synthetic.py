@@ -1,4 +1,4 @@
-"""Made-up data whose label lies along chosen directions of input space, for asking what a network can learn.
+"""Made-up data whose label lies along chosen directions of input space, for asking what a network learns.
 
 Directions are tensors of the input's shape, of unit norm and orthogonal to each other: rows of `G.directions(k)`.
 Every function has its own random generator, a function of `seed` alone.

@@ -1,10 +1,10 @@
 // The plots of one audit.
 const spectrum = report.spectrum;
 const ranks = list(at(spectrum, "index")).map((i) => i + 1);
-const learnable = at(report, "learnable", "count");
+const leading = at(report, "leading", "count");
 const spectral = {
   x: "rank of the direction (log)", y: "relative to the mean (log)", at: ranks, logx: true, logy: true,
-  title: (i) => `Rank ${ranks[i]}`, mark: { at: learnable, text: "learnable" },
+  title: (i) => `Rank ${ranks[i]}`, mark: { at: leading, text: "leading" },
 };
 const has = (values) => list(values).some(isNumber);
 const directions = list(report.directions).filter((d) => isNumber(d.index));
@@ -13,7 +13,7 @@ const plots = {
   spectrum: (host, width) => {
     const curves = [
       { name: "this network", style: "s1", values: spectrum.network },
-      { name: "MLP (no grain)", style: "s2", values: spectrum.mlp },
+      { name: "no grain", style: "s2", values: spectrum.flat },
       { name: "data, own directions", style: "s3", values: spectrum.data },
       { name: "data along the network's", style: "s4", values: spectrum.data_along },
     ];
@@ -21,7 +21,7 @@ const plots = {
     lines(host, width, { ...spectral, label: "Spectrum", series });
   },
   linear: (host, width) => {
-    const kinds = [["all", "all directions"], ["learnable", "learnable only"], ["hard", "hard only"]];
+    const kinds = [["all", "all directions"], ["leading", "leading only"], ["weak", "weak only"]];
     const values = kinds.map(([key]) => at(report, "labels", "linear", key));
     const series = [{ name: "accuracy", style: "s1", values: values.map(centre), errors: values.map(spread) }];
     const rule = { at: at(report, "labels", "linear", "chance"), text: "chance" };
@@ -53,7 +53,7 @@ const plots = {
     const steps = report.features.dropped.filter((s) => isNumber(s.directions));
     const [values, errors] = [steps.map((s) => centre(s.accuracy)), steps.map((s) => spread(s.accuracy))];
     lines(host, width, {
-      label: "Accuracy after dropping directions", x: "directions dropped", y: "accuracy",
+      label: "Accuracy of a linear rule after dropping directions", x: "directions dropped", y: "accuracy",
       at: steps.map((s) => s.directions), show: percent,
       series: [{ name: "accuracy", style: "s1", values, errors, dots: true }],
       title: (i) => `${steps[i].directions} dropped, ${percent(steps[i].variance)} of the variance`,
@@ -67,7 +67,7 @@ const plots = {
   },
   layers: (host, width) => {
     const layers = report.layers;
-    const styles = [["top", "s1"], ["middle", "s3"], ["invisible", "s4"]];
+    const styles = [["top", "s1"], ["middle", "s3"], ["weakest", "s4"]];
     rows(host, width, {
       label: "What each layer lets through", x: "relative to a random direction (log)", log: true, base: 1,
       names: layers.map((l) => String(l.name)),

@@ -1,0 +1,70 @@
+"""Where the audit takes G, how precisely, and how to say so: at some of the samples by default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.ensemble import stream
+from netgrain.errors import NetgrainError
+from netgrain.geometry import Geometry
+from netgrain.probes import Data, Probe, parse_probe
+
+DATA = "data"
+POINTS = 512  # samples, chosen by the seed, that stand for all
+# expected 1 − Corr with the true G: a sampled G costs at least (effective rank) / (2 · tolerance) gradients, a closed
+# form is far below it at once
+TOLERANCE = 0.05
+
+
+def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
+    """None or "data": POINTS of the samples. "origin" and "gaussian:σ" by name, or a probe of your own."""
+    if probe is not None and not isinstance(probe, str | Probe):
+        raise NetgrainError(
+            f"probe expects 'data', 'origin', 'gaussian:0.1' or a probe such as ng.Data(X), found "
+            f"{type(probe).__name__}."
+        )
+    if isinstance(probe, Probe):
+        return probe
+    if probe not in (None, DATA):
+        return parse_probe(probe, X)
+    chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "audit points")))[:POINTS]
+    return Data(X[chosen.sort().values], name="data")
+
+
+def options_for(place: Probe | None, members: int | None) -> dict[str, Any]:
+    """How `average_geometry` is called there: a number of networks that was asked for, or a tolerance."""
+    if members is not None:
+        return {"probe": place, "members": members}
+    if not isinstance(place, Data):
+        return {"probe": place}
+    return {"probe": place, "tolerance": TOLERANCE}
+
+
+def where(G: Geometry, samples: int | None = None) -> str:
+    """The place of G in words, to stand after "G …".
+
+    >>> where(Geometry.from_matrix(torch.eye(2)))
+    'as given'
+    """
+    probe = G.about.probe
+    if not probe:
+        return "as given"
+    if samples is not None and probe.startswith(f"{DATA} ("):
+        count = probe.removeprefix(f"{DATA} (").partition(" ")[0]
+        return f"at {count} of the {samples} samples" if int(count) < samples else f"at the {samples} samples"
+    if probe.startswith("origin limit"):
+        return f"at the origin x = 0 (its limit: {probe.partition('(')[2].removesuffix(')')})"
+    return "at the origin x = 0" if probe == "origin" else f"at the probe {probe}"
+
+
+def how(G: Geometry) -> str:
+    """What was computed, in words."""
+    if G.method == "closed-form":
+        passes = f", over the forward passes of {G.members} random networks" if G.members else ", no network sampled"
+        return f"closed form{', exact at any width' if G.exact else ', wide limit'}{passes}"
+    if G.method == "sampled":
+        return f"sampled from {G.members} random networks"
+    return G.method
