@@ -35,6 +35,7 @@ TITLES = {"gelu": "GELU", "relu": "ReLU"}
 NETWORKS = {"MLP": MLP, "LeNet": LeNet, "ResNet18": ResNet18, "ViT": ViT}
 SHARES = (0.5, 0.9, 0.99)
 IMAGES = 1000  # of the data set, to take G at
+ALIKE = 0.99  # Corr with the identity, corrected for sampling noise, from which on no grain is seen
 POINTS = 16  # of them for one random network
 SLOW = 8  # pixels: the shortest wavelength that counts as a slow pattern
 
@@ -224,8 +225,14 @@ def sentences(row: dict[str, Any]) -> list[str]:
     name, d = f"{row['network']} ({TITLES[row['activation']]} {row['place']})", row["d"]
     strongest = row["largest_blocks"][0]
     nine_tenths = row["directions_for"]["90%"]
+    alike = row["corr_with_identity"]
     if row["blocks"] == 1:
         first = f"{name} has no grain: it reacts to all {d} directions of the input alike."
+    elif row["members"] and alike["value"] is not None and alike["value"] > ALIKE:
+        first = (
+            f"{name} has no grain that these networks show: Corr of G with the identity is {number(alike)}, so the "
+            "slope of its spectrum is sampling noise."
+        )
     elif row["blocks"] <= 4:
         first = (
             f"{name} has {row['blocks']} kinds of directions: {strongest['size']} of {d}, all equally strong, "

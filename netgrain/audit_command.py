@@ -34,9 +34,9 @@ AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
   netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
   netgrain audit my_model.py:Net --data my.npz --weights trained.safetensors
   netgrain audit timm:resnet18 --data photos/ --size 32
-  netgrain audit lenet --data digits --what-if "layers.2=MaxPool2d(2)"
+  netgrain audit lenet --data mnist --what-if "layers.2=MaxPool2d(2)"
 """
-COMPARE_EXAMPLES = """  netgrain compare lenet resnet18 vit --data digits --out compare.html
+COMPARE_EXAMPLES = """  netgrain compare mlp resnet18 vit:patch=4 --data digits --out compare.html
   netgrain compare mlp my_model.py:Net --data my.npz --json"""
 
 Source = Annotated[

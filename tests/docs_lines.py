@@ -46,9 +46,9 @@ SMALLER = (
     (r"^make demo$", "make demo SCALE=smoke"),
     (r"--scale laptop\b", "--scale smoke"),
     (r"^(netgrain (?:plan )?(?:run|reproduce|theory)\b(?!.*--scale).*)$", r"\1 --scale smoke"),
-    (r"^(netgrain (?:audit|compare|score|prune)\b(?!.*--limit).*)$", r"\1 --limit 300"),
-    (r"^netgrain compare lenet resnet18 vit\b", "netgrain compare lenet resnet18:width=0.125 vit:width=0.125"),
-    (r"--check \d+", "--check 50"),
+    (r"^(netgrain (?:audit|compare|score|prune|complexity)\b(?!.*--limit).*)$", r"\1 --limit 300"),
+    (r"(?<= )(resnet18|vit)(?= )", r"\1:width=0.125"),
+    (r"--check \d+", "--check 64"),
     (r"--members \d+", "--members 8"),
     (r"--input 3x224x224\b", "--input 3x32x32"),
 )
@@ -80,6 +80,9 @@ for asked in sys.stdin:
 """
 
 
+Marks = tuple[tuple[str, str], ...]  # a mark and what follows it
+
+
 @dataclass(frozen=True)
 class Piece:
     """A shell line or a Python block, as it is printed."""
@@ -88,7 +91,11 @@ class Piece:
     line: int
     kind: str  # "sh" or "python"
     text: str
-    marks: dict[str, str] = field(default_factory=dict)  # the mark and what follows it
+    marks: Marks = ()
+
+    def named(self, mark: str) -> list[str]:
+        """What follows a mark, for each time it is there."""
+        return [value for name, value in self.marks if name == mark]
 
     @property
     def first(self) -> str:
@@ -111,8 +118,8 @@ class Outcome:
 def pieces(page: str, text: str) -> list[Piece]:
     """Everything on a page that can be run, in order; an error for what would be missed."""
     found: list[Piece] = []
-    fence: tuple[str, int, dict[str, str], list[str]] | None = None
-    before: dict[str, str] = {}
+    fence: tuple[str, int, Marks, list[str]] | None = None
+    before: Marks = ()
     for number, row in enumerate(text.splitlines(), 1):
         if row.startswith("```"):
             if fence is None:
@@ -120,12 +127,12 @@ def pieces(page: str, text: str) -> list[Piece]:
             else:
                 found += _block(page, *fence)
                 fence = None
-            before = {}
+            before = ()
         elif fence is not None:
             fence[3].append(row)
         elif row.strip():
             comment = re.fullmatch(r"<!-- (.*) -->", row.strip())
-            before = marks(comment[1]) if comment else {}
+            before = marks(comment[1]) if comment else ()
             if row.startswith("    ") and COMMAND.match(row.strip()):
                 raise ValueError(f"{page}:{number}: put this command in a fence, so that it is run: {row.strip()}")
     if fence is not None:
@@ -133,17 +140,17 @@ def pieces(page: str, text: str) -> list[Piece]:
     return found
 
 
-def marks(comment: str) -> dict[str, str]:
+def marks(comment: str) -> Marks:
     """The marks of a comment; its other words are for the reader.
 
     >>> marks("slow: 3 minutes; data: cifar10"), marks("after a kill")
-    ({'slow': '3', 'data': 'cifar10'}, {})
+    ((('slow', '3'), ('data', 'cifar10')), ())
     """
     parts = (re.match(r"\s*(\w+)(?:: *([\w-]+))?", part) for part in comment.split(";"))
-    return {part[1]: part[2] or "" for part in parts if part and part[1] in MARKS}
+    return tuple((part[1], part[2] or "") for part in parts if part and part[1] in MARKS)
 
 
-def _block(page: str, language: str, start: int, above: dict[str, str], rows: list[str]) -> Iterator[Piece]:
+def _block(page: str, language: str, start: int, above: Marks, rows: list[str]) -> Iterator[Piece]:
     if language in PYTHON:
         yield Piece(page, start, "python", "\n".join(rows) + "\n", above)
     elif language in SHELL:
@@ -156,7 +163,7 @@ def _block(page: str, language: str, start: int, above: dict[str, str], rows: li
             number += 1
             command, comment = _without_comment(text)
             if command:
-                yield Piece(page, start + first, "sh", command, {**above, **marks(comment)})
+                yield Piece(page, start + first, "sh", command, (*above, *marks(comment)))
     elif language not in IGNORED:
         raise ValueError(f"{page}:{start - 1}: a block of '{language}' is neither run nor known as output")
 
@@ -169,10 +176,10 @@ def _without_comment(row: str) -> tuple[str, str]:
 def as_run(piece: Piece, *, printed: bool, port: int) -> str:
     """The text of a piece as it is run here."""
     text = piece.text
-    if "cluster" in piece.marks:
+    if piece.named("cluster"):
         for pattern, better in NEARER:
             text = re.sub(pattern, better.format(port=port), text)
-    if "slow" in piece.marks and not printed:
+    if piece.named("slow") and not printed:
         small = text
         for pattern, better in SMALLER:
             small = re.sub(pattern, better, small)
@@ -195,12 +202,12 @@ class Session:
     limit: float
     port: int
     printed: bool
-    rich: str | None = None  # PATH entry of the Python with extras
+    rich: str  # PATH entry of the Python with extras
     blocks: list[Piece] = field(default_factory=list)  # those that ran without extras
     pythons: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def run(self, piece: Piece) -> Outcome:
-        extras = bool({"extra", "cluster"} & piece.marks.keys())
+        extras = bool(piece.named("extra") or piece.named("cluster"))
         started = time.perf_counter()
         try:
             text = as_run(piece, printed=self.printed, port=self.port)
@@ -211,12 +218,13 @@ class Session:
 
     def _entered(self, extras: bool) -> str:
         """Shell text that enters the reader's session, with the extras in reach or not."""
-        path = f'\nexport PATH={shlex.quote(self.rich)}:"$PATH" PYTHONPATH="$PWD"' if extras and self.rich else ""
-        return f'source {shlex.quote(str(self.state))}\ncd "$PWD" || exit 3{path}\n'
+        path = f'base="$PATH"\nexport PATH={shlex.quote(self.rich)}:"$PATH" PYTHONPATH="$PWD"\n' if extras else ""
+        return f'source {shlex.quote(str(self.state))}\ncd "$PWD" || exit 3\n{path}'
 
     def _shell(self, text: str, extras: bool) -> tuple[bool, str]:
-        keep = "" if extras and self.rich else f"\nexport -p > {shlex.quote(str(self.state))}"
-        script = f"{self._entered(extras)}{text}\ncode=$?{keep}\nexit $code"
+        left = 'export PATH="$base"\nunset PYTHONPATH\n' if extras else ""
+        keep = f"export -p > {shlex.quote(str(self.state))}"
+        script = f"{self._entered(extras)}{text}\ncode=$?\n{left}{keep}\nexit $code"
         with self.log.open("w+b") as log:  # a file, not a pipe: daemons that a line starts may keep it open
             process = _bash(script, stdout=log)
             try:
@@ -290,9 +298,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _lacking(piece: Piece, session: Session, known: dict[str, str]) -> str:
     """Why a piece cannot be run here, "" if it can; `known` remembers answers."""
-    needs = [f"extra {piece.marks['extra']}"] if "extra" in piece.marks else []
-    needs += [f"data {piece.marks['data']}"] if "data" in piece.marks else []
-    needs += ["extra distributed"] if "cluster" in piece.marks and not needs else []
+    needs = [f"{mark} {name}" for mark in ("extra", "data") for name in piece.named(mark)]
+    needs += ["extra distributed"] if piece.named("cluster") and not piece.named("extra") else []
     for need in needs:
         if need not in known:
             kind, _, name = need.partition(" ")
@@ -339,8 +346,14 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copy2(source / name, target / name)
 
 
-def _clean_environment(folder: Path, mark: str) -> dict[str, str]:
-    """What a fresh login has: no environment of Python, a home of its own; caches and mirrors stay in use."""
+def _home(folder: Path, name: str) -> dict[str, str]:
+    """A home of one's own: Ray keeps its token there."""
+    (folder / name).mkdir()
+    return {"HOME": str(folder / name), "RAY_TMPDIR": str(folder / name / "ray")}
+
+
+def _clean_environment(mark: str) -> dict[str, str]:
+    """What a fresh login has: no environment of Python; caches and mirrors stay in use."""
     ours = {str(Path(sys.prefix) / "bin"), str(Path(sys.executable).parent)} if sys.prefix != sys.base_prefix else set()
     kept = {
         key: value
@@ -355,11 +368,9 @@ def _clean_environment(folder: Path, mark: str) -> dict[str, str]:
     return {
         **kept,
         "PATH": os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if p not in ours),
-        "HOME": str(folder / "home"),
         "XDG_CACHE_HOME": cache,
         "OMP_NUM_THREADS": "1",  # two pages at a time
         "COLUMNS": "120",
-        "RAY_TMPDIR": str(folder / "ray"),
         mark: "1",
     }
 
@@ -392,12 +403,11 @@ def run(
     checkout.mkdir(parents=True)
     _copy(root, checkout)
     short = Path(tempfile.mkdtemp(prefix="docs-lines-"))  # sockets need short paths
-    (short / "home").mkdir()
     mark = f"DOCS_LINES_{os.getpid()}_{_free_port()}"
     rich = str(Path(sys.executable).parent)
     first = Session(checkout, folder / "README.state", folder / "README.log", limit, _free_port(), printed, rich)
-    variables = {**_clean_environment(short, mark), "PWD": str(checkout)}
-    first.state.write_text("".join(f"export {key}={shlex.quote(value)}\n" for key, value in variables.items()))
+    variables = {**_clean_environment(mark), **_home(short, "README"), "PWD": str(checkout)}
+    first.state.write_text(_exports(variables))
     try:
         begun = [_told(first.run(piece)) for piece in setup]
         if any(outcome.verdict == "failed" for outcome in begun):
@@ -405,7 +415,7 @@ def run(
         sessions = {"README.md": first}
         for page in found:
             if page != "README.md":
-                sessions[page] = _another(first, folder, page)
+                sessions[page] = _another(first, folder, page, _home(short, Path(page).stem))
         known: dict[str, str] = {}
 
         def on_page(page: str) -> list[Outcome]:
@@ -414,7 +424,7 @@ def run(
             try:
                 for piece in left if page in pages else ():
                     why = _lacking(piece, session, known)
-                    if not why and "cluster" in piece.marks and "extra" not in piece.marks:
+                    if not why and piece.named("cluster") and not piece.named("extra"):
                         _ray_here(session, left)
                     outcomes.append(_told(Outcome(piece, "not run", 0, why) if why else session.run(piece)))
             finally:
@@ -439,16 +449,21 @@ def _first_block(found: list[Piece]) -> list[Piece]:
     return setup
 
 
-def _another(first: Session, folder: Path, page: str) -> Session:
+def _another(first: Session, folder: Path, page: str, home: dict[str, str]) -> Session:
     """A reader of another page who has done the set-up, in a copy of the checkout as it is then."""
     name = Path(page).stem
     shutil.copytree(first.folder, folder / name, ignore=shutil.ignore_patterns(".venv", ".git"), symlinks=True)
     if (first.folder / ".venv").exists():
         (folder / name / ".venv").symlink_to(first.folder / ".venv")
     state = folder / f"{name}.state"
-    state.write_text(f"{first.state.read_text()}\nexport PWD={shlex.quote(str(folder / name))}\n")
+    own = {**home, "PWD": str(folder / name)}
+    state.write_text(first.state.read_text() + _exports(own))
     log = folder / f"{name}.log"
     return Session(folder / name, state, log, first.limit, _free_port(), first.printed, first.rich)
+
+
+def _exports(variables: dict[str, str]) -> str:
+    return "".join(f"export {key}={shlex.quote(value)}\n" for key, value in variables.items())
 
 
 def _ray_here(session: Session, on_page: list[Piece]) -> None:

@@ -95,6 +95,14 @@ def test_sentences_follow_from_the_numbers(demo: ModuleType, diagonal: list[floa
     assert found[0] == first
 
 
+def test_the_slope_of_sampling_noise_is_not_called_a_grain(demo: ModuleType) -> None:
+    diagonal = torch.linspace(1.1, 0.9, 64, dtype=torch.float64)
+    row = {"network": "N", "activation": "relu", "place": "here"}
+    row |= demo.numbers(Geometry.from_matrix(torch.diag(diagonal), (1, 8, 8)))
+    assert "N (ReLU here) has a grain" in demo.sentences(row)[0]  # these are exact numbers
+    assert "no grain that these networks show" in demo.sentences({**row, "members": 500})[0]
+
+
 def test_slow_patterns_are_the_low_frequencies(demo: ModuleType) -> None:
     constant, checkers = torch.ones(64, 1), torch.tensor([1.0, -1.0]).repeat(32)[:, None]
     shape = (1, 8, 8)
