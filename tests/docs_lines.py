@@ -273,11 +273,10 @@ class Session:
     def close(self) -> None:
         for python in self.pythons.values():
             assert python.stdin is not None
-            python.stdin.close()
-            try:
+            python.stdin.close()  # its loop ends
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 python.wait(10)
-            except subprocess.TimeoutExpired:
-                _end(python)
+            _end(python)
 
 
 def _bash(script: str, **streams: object) -> subprocess.Popen[bytes]:
@@ -288,9 +287,14 @@ def _bash(script: str, **streams: object) -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
@@ -338,7 +342,7 @@ def _copy(source: Path, target: Path) -> None:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source, capture_output=True
     )
     if listed.returncode:  # no checkout
-        shutil.copytree(source, target)
+        shutil.copytree(source, target, dirs_exist_ok=True)
         return
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (source / name).is_file():
