@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import select
 import shlex
 import shutil
@@ -351,9 +352,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _home(folder: Path, name: str) -> dict[str, str]:
-    """A home of one's own: Ray keeps its token there."""
+    """A home of one's own: Ray keeps its token and its sockets there."""
     (folder / name).mkdir()
-    return {"HOME": str(folder / name), "RAY_TMPDIR": str(folder / name / "ray")}
+    return {"HOME": str(folder / name), "RAY_TMPDIR": str(folder / name)}
 
 
 def _clean_environment(mark: str) -> dict[str, str]:
@@ -406,20 +407,20 @@ def run(
     checkout = folder / "checkout"
     checkout.mkdir(parents=True)
     _copy(root, checkout)
-    short = Path(tempfile.mkdtemp(prefix="docs-lines-"))  # sockets need short paths
+    short = Path(tempfile.mkdtemp(prefix="dl-"))  # the path of a socket has at most 107 bytes
     mark = f"DOCS_LINES_{os.getpid()}_{_free_port()}"
     rich = str(Path(sys.executable).parent)
     first = Session(checkout, folder / "README.state", folder / "README.log", limit, _free_port(), printed, rich)
-    variables = {**_clean_environment(mark), **_home(short, "README"), "PWD": str(checkout)}
+    variables = {**_clean_environment(mark), **_home(short, "0"), "PWD": str(checkout)}
     first.state.write_text(_exports(variables))
     try:
         begun = [_told(first.run(piece)) for piece in setup]
         if any(outcome.verdict == "failed" for outcome in begun):
             return begun
         sessions = {"README.md": first}
-        for page in found:
+        for number, page in enumerate(found):
             if page != "README.md":
-                sessions[page] = _another(first, folder, page, _home(short, Path(page).stem))
+                sessions[page] = _another(first, folder, page, _home(short, str(number)))
         known: dict[str, str] = {}
 
         def on_page(page: str) -> list[Outcome]:
@@ -509,7 +510,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"not run: {outcome.piece.page}:{outcome.piece.line}  {outcome.piece.first} ({outcome.said})")
     ran = len(outcomes) - len(skipped)
     seconds = time.perf_counter() - started
-    print(f"{ran} of {len(outcomes)} lines run in {seconds:.0f} s; {len(failed)} failed")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    worked = used.ru_utime + used.ru_stime
+    print(
+        f"{ran} of {len(outcomes)} lines run in {seconds:.0f} s ({worked:.0f} s of processor time); "
+        f"{len(failed)} failed"
+    )
     return 1 if failed or not outcomes else 0
 
 
