@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--members", type=int, help="sample this many random networks instead")
     parser.add_argument("--data", default="digits", help="images for ReLU networks, made grey and 32×32 (digits)")
     parser.add_argument("--width", type=float, default=0.25, help="of the ReLU networks (0.25)")
-    parser.add_argument("--tolerance", type=float, default=0.05, help="1 − Corr with the true G for these (0.05)")
+    parser.add_argument("--tolerance", type=float, default=0.1, help="1 − Corr with the true G for these (0.1)")
     parser.add_argument("--small", action="store_true", help="narrow networks on 16×16 images, rougher averages")
     return parser.parse_args()
 
