@@ -32,7 +32,7 @@ def test_a_card_says_what_the_geometry_says(tmp_path: Path) -> None:
     assert written.read_text() == text
     assert (tmp_path / "new" / "grain.png").read_bytes().startswith(b"\x89PNG")
     small = card("small", ng.Geometry.from_matrix(torch.diag(torch.tensor([2.0, 1.0, 0.0]))))
-    assert "does not react at all to 1 of them" in small.markdown()
+    assert "gain along 1 of them is zero" in small.markdown()
     small.figure()
     with pytest.raises(NetgrainError, match="exactly zero at initialisation"):
         card("dead", ng.Geometry.from_matrix(torch.zeros(3, 3)))

@@ -34,8 +34,8 @@ class Card:
             else f"sampled from {G.members} random networks"
         )
         blind = G.d - int((G.eigenvalues > 1e-12 * G.eigenvalues[0]).sum())
-        place = "the origin" if G.about.probe == "origin" else G.about.probe
-        seen = f" At {place} its gain along {blind} of them is zero." if blind else ""
+        place = {"origin": "At the origin its", "": "Its"}.get(G.about.probe, f"At {G.about.probe} its")
+        seen = f" {place} gain along {blind} of them is zero." if blind else ""
         return (
             f"### The grain of {_plain(self.name)}\n\n"
             f"![directions the network reacts to]({picture})\n\n"
