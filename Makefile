@@ -2,13 +2,14 @@
 # A machine with a GPU chooses its own torch build:  make setup TORCH_CONSTRAINT=   (or  TORCH_CONSTRAINT="-c my-constraints.txt")
 PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
+SCALE ?= laptop
 BIN := .venv/bin
 
-.PHONY: help setup demo test browser test-browser check bench torture format lint types clean
+.PHONY: help setup demo test browser test-browser docs-lines test-more check bench torture format lint types clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 14
 
 # uv installs several times faster than pip and takes the same constraints; where it cannot be had, pip does the work.
 define install
@@ -35,10 +36,11 @@ $(BIN)/python:
 
 setup: .venv/.run-installed  ## make .venv and install netgrain into it
 
-demo: setup  ## the geometry of four networks, and figures 9 and 1 of the paper with their claims, in out/demo/
-	@$(BIN)/python examples/demo.py --out out/demo
-	@$(BIN)/netgrain run fig9 --out out/demo/fig9 --resume
-	@$(BIN)/netgrain run fig1 --out out/demo/fig1 --resume
+demo: setup  ## four geometries, files to try things on, figures 9 and 1 with their claims, in out/demo/ (SCALE=smoke: half a minute)
+	@$(BIN)/python examples/demo.py --out out/demo $(if $(filter smoke,$(SCALE)),--small)
+	@$(BIN)/python examples/make_files.py --out out/demo
+	@$(BIN)/netgrain run fig9 --scale $(SCALE) --out out/demo/fig9 --resume
+	@$(BIN)/netgrain run fig1 --scale $(SCALE) --out out/demo/fig1 --resume
 
 test: .venv/.dev-installed  ## run the tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -51,6 +53,11 @@ browser:  ## Debian's Chromium for the tests of the report page, where it is mis
 test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 	@$(BIN)/python -m pytest tests/test_browser.py
 
+docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
+	@$(BIN)/python tests/docs_lines.py $(OPTIONS)
+
+test-more: docs-lines test-browser  ## the slower tests: every line of the docs, the report page in Chromium
+
 format: .venv/.dev-installed  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -62,7 +69,7 @@ lint: .venv/.dev-installed
 types: .venv/.dev-installed
 	@$(BIN)/mypy
 
-check: lint types test  ## what CI runs: format, lint, types, tests with doctests, warnings as errors
+check: lint types test  ## format, lint, types, tests with doctests, warnings as errors; CI runs this and docs-lines
 
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench

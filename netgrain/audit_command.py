@@ -37,7 +37,7 @@ AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
   netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
   netgrain audit my_model.py:Net --data my.npz --weights trained.safetensors
   netgrain audit timm:resnet18 --data photos/ --size 32
-  netgrain audit lenet --data mnist --data-dir data --what-if "layers.2=MaxPool2d(2)"
+  netgrain audit lenet --data mnist --what-if "layers.2=MaxPool2d(2)"
   netgrain audit resnet18 --data digits --probe origin
 """
 COMPARE_EXAMPLES = """  netgrain compare mlp resnet18 vit:patch=4 --data digits --out compare.html

@@ -184,7 +184,7 @@ def example(
             {
                 "level": "good",
                 "text": "Most of what separates the classes (91 % ± 1) lies where this network can learn it.",
-                "more": "The share of the squared differences between class means inside the learnable directions.",
+                "more": "The share of the squared differences between class means inside the leading directions.",
             },
             {
                 "level": "note",
@@ -194,7 +194,7 @@ def example(
             {
                 "level": "warn",
                 "text": "27 % of the data's variance lies in directions it can hardly learn.",
-                "more": "Outside of the learnable directions.",
+                "more": "Outside of the leading directions.",
             },
             {"level": "bad", "text": f"The class {HOSTILE} is almost invisible to it.", "more": BREAKING},
         ],

@@ -66,7 +66,7 @@ def alike_renumbered(found: object) -> bool:
 def finite(found: object) -> bool:
     """An audit whose shares are shares."""
     report = found.report  # type: ignore[attr-defined]
-    inside = report["learnable"]["data_variance"]["value"]
+    inside = report["leading"]["data_variance"]["value"]
     return inside is not None and 0 <= inside <= 1 and all(s["text"] for s in report["sentences"])
 
 

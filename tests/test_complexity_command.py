@@ -196,7 +196,6 @@ def test_any_whole_number_is_a_seed(folder: Path) -> None:
 
 
 def test_numbers_of_a_built_in_network() -> None:
-    pytest.importorskip("sklearn")
     report = document("mlp:width=0.05", "--data", "digits", "--members", "2", "--limit", "50")
     assert report["data"] == "digits train"
     assert math.isfinite(report["variants"]["logits"]["value"])

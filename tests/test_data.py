@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,8 +27,8 @@ from netgrain.data import Dataset, Split
 from netgrain.data import download as downloads
 from netgrain.data.dataset import channel_moments
 from netgrain.data.download import Source, download, extract
-from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx
-from netgrain.data.images import MNIST_OPENING
+from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx, read_mnist_pair
+from netgrain.data.images import DIGITS, MNIST_OPENING
 from netgrain.errors import NetgrainError
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
@@ -521,26 +520,22 @@ def test_load_suggests_the_nearest_name() -> None:
         data.load("xyz")
 
 
-def test_digits_come_from_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    images = np.arange(1797 * 64, dtype=np.float64).reshape(1797, 8, 8) % 17
-    found = SimpleNamespace(images=images, target=np.arange(1797) % 10)
-    fake = SimpleNamespace(load_digits=lambda: found)
-    monkeypatch.setitem(sys.modules, "sklearn", ModuleType("sklearn"))
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", fake)
+def test_digits_come_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # a base installation has no scikit-learn
     split = data.digits()
     assert (len(split.train), len(split.test), split.train.shape) == (1437, 360, (1, 8, 8))
     assert float(split.train.X.max()) == 1
     assert split.train.note == "pixels divided by 16"
-    labels = torch.cat([split.train.y, split.test.y])
-    assert torch.bincount(labels).tolist() == np.bincount(np.arange(1797) % 10).tolist()
     assert torch.equal(split.test.X, data.load("digits", standardise=False).test.X)
 
 
-def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(NetgrainError, match="pip install scikit-learn"):
-        data.digits()
+def test_digits_are_those_of_scikit_learn_bit_for_bit() -> None:
+    from sklearn.datasets import load_digits
+
+    theirs = load_digits()
+    X, y = read_mnist_pair(DIGITS / "images.idx3-ubyte.gz", DIGITS / "labels.idx1-ubyte.gz")
+    np.testing.assert_array_equal(X.squeeze(1).double().numpy(), theirs.images, strict=True)
+    np.testing.assert_array_equal(y.numpy(), theirs.target, strict=True)
 
 
 # --- download -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
             ("--samples", "200", "--width", "0.0625", "--out", "compare.html"),
             "look at compare.html",
         ),
+        ("make_files", ("--out", "made"), "made files to play with in made"),
         ("prune_and_train", ("--samples", "200", "--steps", "5", "--seeds", "2"), "seed 1: kept by score"),
     ],
 )
@@ -29,12 +30,13 @@ def test_example(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)  # as Python does for a script
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [f"{name}.py", *words])
     module.main()
     assert said in capsys.readouterr().out

@@ -1,8 +1,8 @@
 """Digits on C8xC8xD8 and on p4m(8): what training keeps small depends on which of the two groups convolves.
 
 Claim: a linear three-layer G-CNN ends with a smaller Fourier ratio |β̂|_{2/3}/|β|₂ than a CNN or a fully connected
-net, not only because it starts lower but because training lowers it by more; its real ratio is larger. Scikit-
-learn's 8 × 8 digits, 1 against 5, lifted by the 8 elements of D8 to functions on 512 elements in the order (row,
+net, not only because it starts lower but because training lowers it by more; its real ratio is larger. The
+8 × 8 digits, 1 against 5, lifted by the 8 elements of D8 to functions on 512 elements in the order (row,
 column, r^a s^b), the last fastest; the CNN convolves circularly over that order. Normalised gradient descent in
 Fourier space from the authors' initial weights. Cost: smoke a second, laptop about 40 s of one core, paper (5,000
 steps, 20 seeds) ten minutes.

@@ -130,7 +130,7 @@ def _theory(unit: Mapping[str, Any]) -> Outcome:
 
 
 def claims(result: Result) -> list[Claim]:
-    stand_in = "" if result.source == "mnist" else "scikit-learn's digits stand in for MNIST"
+    stand_in = "" if result.source == "mnist" else "the bundled 8 × 8 digits stand in for MNIST"
     found = [
         claim(
             f"epoch 0 of {net} is as predicted",
