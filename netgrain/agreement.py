@@ -66,6 +66,9 @@ def agreement(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> A
 
     For Corr the estimate counts as it stands: its own noise is a part of its error.
     """
+    if plain.trace() == 0 or estimate.trace() == 0:  # no direction to compare: both are zero, or one is wrong
+        same = Estimate(float(plain.trace() == estimate.trace()), 0.0, plain.parts)
+        return Agreement(plain.parts, same, same)
     fixed = _as_it_stands(estimate)
     along = {}
     if centre is not None and float(centre.norm()) > 0:

@@ -162,10 +162,15 @@ def checked_device(asked: torch.device | str) -> torch.device:
         device = torch.device(asked)
     except (RuntimeError, TypeError) as e:
         raise NetgrainError(f"'{asked}' is not a device; expected cpu, cuda, cuda:1 or mps.") from e
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(device.type, False):
+    if not is_there(device.type):
         raise NetgrainError(f"device '{asked}' is not available to this PyTorch ({torch.__version__}); use cpu.")
     return device
+
+
+def is_there(kind: str) -> bool:
+    """Whether this machine has such a device."""
+    here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return here.get(kind, False)
 
 
 def in_double(t: Tensor) -> Tensor:

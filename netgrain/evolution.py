@@ -141,7 +141,7 @@ def average_evolution(
     check_differentiable(model, few, output)
     with torch.no_grad():
         outputs = forward(model, few)
-        check_finite_outputs(forward(model, X[:3].to(few.dtype)), model, X[:3].to(few.dtype))
+        check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
     check_deterministic(model, few)
     head, reason = head_or_reason(make, model, shape, seed=seed, output=output, antithetic=antithetic)
     targets = _targets(y, len(X), outputs.shape[1], kind, model_dtype(model), head, reason)

@@ -84,10 +84,10 @@ def sampled_geometry(
     members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
     (default 0.01). first_layer: "auto" integrates it where that is exact, and away from the origin, with a tolerance,
     where a few dozen members show it to be within that; "never" samples it, "always" integrates it also where it is
-    only nearly exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact;
-    "never" does not. probes: points per member. keep: directions to keep when the input is too large for anything but
-    a sketch. engine: where members are computed ("processes", "ray", …; None: decided by the work), workers: how many
-    at a time. device: default a GPU where there is one. The result depends on
+    only nearly exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact
+    (and the first layer is not asked for); "never" does not. probes: points per member. keep: directions to keep when
+    the input is too large for anything but a sketch. engine: where members are computed ("processes", "ray", …; None:
+    decided by the work), workers: how many at a time. device: default a GPU where there is one. The result depends on
     the seed, not on engine, workers or chunk. vmapped: members of a chunk side by side in one pass, by default on a
     GPU; the result is the same up to rounding.
     """
@@ -107,8 +107,7 @@ def sampled_geometry(
     resolved = resolve(probe, model, shape, output)
 
     head = None
-    together = dev.type != "cpu" if vmapped is None else vmapped
-    if last_layer == "auto" and not resolved.at_origin and not together:
+    if first_layer == last_layer == "auto" and not resolved.at_origin:
         ending = find_random_head(make, model, shape, seed=seed, output=output)
         head = ending if isinstance(ending, RandomHead) else None
     goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
@@ -126,7 +125,7 @@ def sampled_geometry(
     asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
     notes = [resolved.note] if resolved.note else []
     task, several = asked.one_by_one, CHUNK
-    if together:
+    if dev.type != "cpu" if vmapped is None else vmapped:
         if (why_not := asked.why_one_by_one()) is None:
             task, several = asked.side_by_side, CHUNK_VMAPPED
         else:
@@ -307,6 +306,8 @@ class Rows:
 
     def why_one_by_one(self) -> str | None:
         """None if members may run side by side."""
+        if self.head is not None:
+            return "each has a random vector in the place of its last layer"
         models = [member(self.make, self.seed, i, self.device) for i in range(2)]
         points = torch.stack([self._points(i)[:1] for i in range(2)]).to(self.device, model_dtype(models[0]))
         return why_not_side_by_side(models, points, self.output, at=None if self.plan is None else self.plan.name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -35,7 +36,7 @@ TO_NUMPY = {Tensor.numpy, Tensor.__array__}
 @contextmanager
 def elsewhere(kind: str) -> Iterator[torch.device]:
     """Pretend that there is one device of this kind ("cuda" or "mps"); yields it."""
-    with _Elsewhere(kind):
+    with mock.patch("netgrain.ensemble.is_there", return_value=True), _Elsewhere(kind):
         yield torch.device(kind)
 
 

@@ -361,7 +361,7 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
 
     from netgrain.sampling import sampled_geometry
 
-    options = {"probe": ng.Gaussian(1), "members": 600, "first_layer": "never", "engine": "local"}
+    options = {"probe": ng.Gaussian(1), "members": 600, "engine": "local"}
     fast = sampled_geometry(make, (1, 3, 3), **options)
     plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
     assert "last layer integrated" in fast.about.integration
