@@ -65,7 +65,8 @@ def find_random_head(
     assert isinstance(layer, nn.Linear)
     with torch.no_grad():
         h = _inputs(layer, lambda: forward(model, x))[0]
-        if h.dim() != 2 or len(h) != len(x) or not torch.equal(layer(h).reshape(y.shape), y):
+        whole = h.dim() == 2 and len(h) == len(x) and layer.out_features == y.shape[1]
+        if not whole or not torch.equal(layer(h), y):
             return f"'{name}' is not the last step"
     if layer.out_features == 1:
         return "the model has one output"

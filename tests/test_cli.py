@@ -242,7 +242,7 @@ def test_sketched_geometry_prints_and_writes(run: Run, monkeypatch: pytest.Monke
     assert "(no error bar)" in stdout
     assert "directions ?, ?, ? carry" in one_line(stdout)
     assert "among the 2 leading directions" in one_line(stdout)
-    assert "Corr with the truth cannot be said" in one_line(stdout)
+    assert "Corr with the truth unknown" in one_line(stdout)
     assert len(list(Path("o").iterdir())) == 4
 
 
@@ -543,7 +543,7 @@ def test_check_compares_the_closed_form_with_sampled_networks(run: Run) -> None:
     assert code == 0
     assert "closed form, wide limit" in one_line(stdout)
     assert "closed form against 64 sampled networks" in stdout
-    assert "agrees: all 1 bands" in stdout
+    assert "agrees: one band of the spectrum and leading directions of the sample" in stdout
     code, stdout, _ = run(*words, "--json")
     assert json.loads(stdout)["check"]["agrees"] is True
 
