@@ -1,7 +1,8 @@
 """Is a cheap estimate of G good enough? A few dozen plainly sampled members decide, within a tolerance.
 
 Corr of the two is corrected for sampling noise, so that a few dozen members tell 0.99 from 1 although their own matrix
-is far from G. Scale, the mean of the points and the leading directions of the sample are compared beside it.
+is far from G. The scale is judged with it; what is off along the mean of the points or along the leading directions of
+the sample, although the whole is not, is reported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from netgrain.spectrum import decompose
 STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
 POINTS = 16  # of each
 SURE = 2.0  # standard errors
-FAR_OFF = 3.0  # standard errors at which a single direction counts as wrong
+FAR_OFF = 3.0  # standard errors at which an estimate, or a single direction of it, counts as wrong
+WORTH_SAYING = 0.1  # relative error of a single direction that is reported
 LEADING = 8  # directions of the sample that are compared
 PARTS = 16  # batches of members that error bars come from
 
@@ -35,25 +37,22 @@ class Agreement:
     along: dict[str, Estimate] = field(default_factory=dict)
 
     def within(self, tolerance: float) -> bool:
-        """Shown to be within it: Corr ≥ 1 − tolerance, scale and directions as far off as that allows."""
+        """Shown to be within it: Corr ≥ 1 − tolerance, and the scale as far off as that allows."""
         room = math.sqrt(2 * tolerance)  # 1 − Corr = ε²/2 for a relative error ε
-        return (
-            self.corr.value - SURE * self.corr.stderr >= 1 - tolerance
-            and abs(self.scale.value - 1) + SURE * self.scale.stderr <= room
-            and not self._wrong(room)
-        )
+        sure = abs(self.scale.value - 1) + SURE * self.scale.stderr <= room
+        return sure and self.corr.value - SURE * self.corr.stderr >= 1 - tolerance
 
     def outside(self, tolerance: float) -> bool:
         """Shown to be off by more."""
         room = math.sqrt(2 * tolerance)
-        return (
-            self.corr.value + FAR_OFF * self.corr.stderr < 1 - tolerance
-            or abs(self.scale.value - 1) - FAR_OFF * self.scale.stderr > room
-            or self._wrong(room)
-        )
+        scale = abs(self.scale.value - 1) - FAR_OFF * self.scale.stderr > room
+        return scale or self.corr.value + FAR_OFF * self.corr.stderr < 1 - tolerance
 
-    def _wrong(self, room: float) -> bool:
-        return any(abs(r.value - 1) > max(room, FAR_OFF * r.stderr) for r in self.along.values())
+    @property
+    def remarks(self) -> str:
+        """Single directions that are off although the whole is not, to stand after "within the tolerance"; or ""."""
+        off = {n: r for n, r in self.along.items() if abs(r.value - 1) > max(WORTH_SAYING, FAR_OFF * r.stderr)}
+        return "".join(f"; along {n} sampled over estimated is {r.value:.2f} ± {r.stderr:.2f}" for n, r in off.items())
 
     @property
     def text(self) -> str:

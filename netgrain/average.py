@@ -22,8 +22,9 @@ from netgrain.sampling import (
     Pilot,
     check_counts,
     check_places,
+    decisive,
+    not_shown,
     sampled_geometry,
-    why_not_within,
 )
 
 METHODS = ("auto", "closed-form", "sampled")
@@ -81,11 +82,12 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
         if not G.about.leaves_out:
             return G
         tolerance = DEFAULT_TOLERANCE if options.get("tolerance") is None else options["tolerance"]
-        agreements = Pilot.of(make, shape, options).agreements(lambda _: G.form)
-        if not (why := why_not_within(agreements, tolerance)):
-            note = f"what the closed form leaves out is below the tolerance {tolerance:g}, as sampled members show"
+        seen = decisive(Pilot.of(make, shape, options).agreements(lambda _: G.form), tolerance)
+        if seen.within(tolerance):
+            note = f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
             return replace(G, about=replace(G.about, notes=(*G.about.notes, note)))
-        why = f"the closed form leaves something out ({'; '.join(G.about.leaves_out)}) and {why}"
+        left = "; ".join(G.about.leaves_out)
+        why = f"the closed form leaves something out ({left}) and {not_shown(seen, tolerance)}"
     G = sampled_geometry(make, shape, **options)
     return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {why}")))
 

@@ -115,10 +115,11 @@ def sampled_geometry(
     plan, integration = _plan(make, model, shape, resolved, first_layer, piloted, seed=seed, output=output)
     if goal is not None and plan is not None and not resolved.at_origin and first_layer == "auto":
         pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head)
-        if reason := pilot.why_not(plan, goal):
-            plan, integration = None, f"plain sampling: {reason}"
+        seen = pilot.judged(plan, goal)
+        if seen.within(goal):
+            integration += f", within the tolerance as {seen.members} sampled members show{seen.remarks}"
         else:
-            integration += ", within the tolerance as sampled members show"
+            plan, integration = None, f"plain sampling: {not_shown(seen, goal)}"
     if head is not None:
         integration += f"; last layer integrated ('{head.name}')"
     count = probe_count(resolved.probe, probes)
@@ -354,8 +355,8 @@ class Pilot:
                 collected.add(rows.one(i).arrays["rows"])
             yield agreement(estimate(stop), collected.form(), centre=centre)
 
-    def why_not(self, plan: FirstLayer, tolerance: float) -> str:
-        """Why the first layer is not integrated away from the origin; "" if members show that it may be."""
+    def judged(self, plan: FirstLayer, tolerance: float) -> Agreement:
+        """What members say about integrating the first layer away from the origin."""
         rows, collected = self._rows(plan), self._reduction(plan)
 
         def integrated(members: int) -> Form:
@@ -363,7 +364,7 @@ class Pilot:
                 collected.add(rows.one(STAGES[-1] + i).arrays["rows"])  # other members than those that judge
             return collected.form()
 
-        return why_not_within(self.agreements(integrated), tolerance)
+        return decisive(self.agreements(integrated), tolerance)
 
     def _rows(self, plan: FirstLayer | None) -> Rows:
         return Rows(self.make, self.seed, self.shape, self.probe, POINTS, self.output, plan, self.device, self.head)
@@ -375,13 +376,15 @@ class Pilot:
         return Reduction(plan.positions, plan.scale / points, plan.form)
 
 
-def why_not_within(agreements: Iterator[Agreement], tolerance: float) -> str:
-    """Look at growing numbers of members until they decide; "" if they show the tolerance to be met."""
+def decisive(agreements: Iterator[Agreement], tolerance: float) -> Agreement:
+    """The first comparison that decides about the tolerance, or the last one."""
     for seen in agreements:
-        if seen.within(tolerance):
-            return ""
-        if seen.outside(tolerance):
+        if seen.within(tolerance) or seen.outside(tolerance):
             break
+    return seen
+
+
+def not_shown(seen: Agreement, tolerance: float) -> str:
     return f"{seen.members} members do not show the tolerance {tolerance:g} to be met ({seen.text})"
 
 

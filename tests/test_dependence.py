@@ -341,7 +341,7 @@ def test_auto_samples_a_first_layer_of_few_uniform_weights() -> None:
     assert "last layer integrated" in tight.about.integration
     loose = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.1, workers=1)
     assert loose.method == "closed-form"
-    assert any("below the tolerance 0.1" in note for note in loose.about.notes)
+    assert any("within the tolerance 0.1, as" in note for note in loose.about.notes)
 
 
 def test_auto_rejects_a_limit_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
