@@ -73,6 +73,7 @@ check: lint types test  ## format, lint, types, tests with doctests, warnings as
 
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
+	@$(BIN)/python benchmarks/away_from_origin.py --out out/bench
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
