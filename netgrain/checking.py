@@ -239,7 +239,7 @@ def _along_points(
     for i in range(members):
         model = first if i == 0 else member(make, seed + 1, i)
         points = place.points(shape, probe_count(place, 8), stream(seed + 1, "along", i)).to(model_dtype(model))
-        unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True)
+        unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True).clamp(min=1e-30)
         rows = gradients(model, points, output).flatten(1).reshape(len(points), -1, unit.shape[1])
         energies.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
     batches = torch.stack([torch.stack(energies[i::BATCHES]).mean() for i in range(min(BATCHES, len(energies)))])

@@ -268,6 +268,15 @@ def test_leading_directions_by_products_alone() -> None:
     assert abs(leading.trace.value - whole.trace.value) < 4 * leading.trace.stderr
 
 
+def test_a_sample_of_zeros_does_not_hide_the_terms() -> None:
+    make = partial(one_layer, nn.GELU, channels=1)
+    X = torch.cat([torch.zeros(1, 1, 4, 4, dtype=torch.float64), images((1, 4, 4))])
+    for order in ((0, 1), (1, 0)):
+        exact = torch.stack([naive.wide_geometry(make(), naive.gelu_kernel, x) for x in X]).mean(0)
+        found = closed_form(make, (1, 4, 4), probe=ng.Data(X[list(order)])).matrix()
+        assert float((found - exact).norm() / exact.norm()) < 1e-6
+
+
 def test_many_positions_leave_the_terms_out_and_say_so() -> None:
     make = partial(one_layer, nn.ReLU, channels=1)
     shape = (1, 18, 18)

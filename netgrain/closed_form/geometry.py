@@ -131,7 +131,7 @@ def energies_along_points(
     for i in range(min(count, job._available(place))):
         x = job._points(place, i, 1)
         assert x is not None
-        unit = x.double() / x.double().norm()
+        unit = x.double() / x.double().norm().clamp(min=1e-300)  # a sample of zeros has no direction and counts as zero
         if way.whole:
             product = job.products(x, unit.flatten(1), way.run.positions)
         else:
@@ -240,8 +240,11 @@ class _Job:
         return self._geometry(form, place, run, done if way.observing else 0, tuple(notes), way.leaves_out)
 
     def _way(self, place: _Place) -> _Way:
-        """How points are passed, found at the first of them."""
-        point = self._points(place, 0, 1)
+        """How points are passed, found at the largest of the first eight: at a point of zeros nothing would show."""
+        point = self._points(place, 0, min(8, self._available(place)))
+        if point is not None:
+            largest = int(point.flatten(1).double().norm(dim=1).argmax())
+            point = point[largest : largest + 1]
         run = self._pass(point)
         try:
             run.run()
@@ -253,18 +256,19 @@ class _Job:
             return _Way(run)
         few = run.fan_in is not None and run.fan_in < WIDE_FAN_IN
         narrow = f"the first layer sums over {run.fan_in} weights that are not normal" if few else ""
-        directions = torch.randn(2, *self.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        followed = self._pass(point, directions=directions)
-        followed.run()
-        unknown = "; ".join(followed.left_out)
-        if followed.weights is None or not bool(followed.weights.full().values.any()):
-            return _Way(run, unknown=unknown, narrow=narrow)
         d = math.prod(self.shape)
-        if run.positions <= MOST_POSITIONS and d <= MOST_INPUTS:
-            return _Way(run, whole=True, unknown=unknown, narrow=narrow)
-        size = f"{run.positions} positions" if run.positions > MOST_POSITIONS else f"{d} inputs"
-        apart = f"slopes are taken apart from their own gradients ({size})"
-        return _Way(run, apart=apart, unknown=unknown, narrow=narrow)
+        if run.positions > MOST_POSITIONS:  # something depends on something there; to look would take memory
+            return _Way(run, apart=_apart(f"{run.positions} positions"), narrow=narrow)
+        unknown, tied = self._followed(point)
+        apart = _apart(f"{d} inputs") if tied and d > MOST_INPUTS else ""
+        return _Way(run, whole=tied and not apart, apart=apart, unknown=unknown, narrow=narrow)
+
+    def _followed(self, point: Tensor) -> tuple[str, bool]:
+        """Steps for which dependences are not worked out, and whether there are any at this point."""
+        direction = torch.randn(1, *self.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        run = self._pass(point, directions=direction)
+        run.run()
+        return "; ".join(run.left_out), run.weights is not None and bool(run.weights.full().values.any())
 
     def products(self, points: Tensor, vectors: Tensor | None, positions: int) -> Tensor:
         """G v averaged over points for every row v (all unit vectors: None), (vectors, d)."""
@@ -307,7 +311,7 @@ class _Job:
         total = Estimate(float(values.sum() + along.mean()), float(along.std()) / math.sqrt(TRACE_PROBES))
         rows = vectors * values.sqrt()[:, None]
         notes = [*([place.note] if place.note else []), f"averaged over {len(points)} probe points"]
-        left = replace(way, apart="").leaves_out
+        left = replace(way, apart="", unknown=self._followed(points[:1])[0]).leaves_out
         return self._geometry(Factored(rows), place, way.run, 0, tuple(notes), left, total)
 
     def _available(self, place: _Place) -> int:
@@ -376,6 +380,10 @@ class _Job:
             leaves_out=leaves_out,
         )
         return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0, full_trace)
+
+
+def _apart(size: str) -> str:
+    return f"slopes are taken apart from their own gradients ({size})"
 
 
 @dataclass(frozen=True, eq=False)
