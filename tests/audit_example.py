@@ -67,7 +67,7 @@ def example(
         k, l = i // side, i % side
         return {
             "index": i,
-            "group": ("top", "middle", "weakest")[n // 16],
+            "group": ("strongest", "middle", "weakest")[n // 16],
             "eigenvalue": network[i],
             "cumulative": sum(decay[: i + 1]) / sum(decay),
             "block": [1, 3] if i in (1, 2) else [i, i + 1],
@@ -166,7 +166,7 @@ def example(
             "moved": {"corr": est(0.62, 0.02), "rows": [["Most of the move", "ranks 3 to 9"], [HOSTILE, BREAKING]]},
         },
         "layers": [
-            {"name": name, "top": 2.2 * 1.1**i, "middle": 0.6 * 0.7**i, "weakest": 0.1 * 0.35**i}
+            {"name": name, "strongest": 2.2 * 1.1**i, "middle": 0.6 * 0.7**i, "weakest": 0.1 * 0.35**i}
             for i, name in enumerate(
                 ["conv1", "stages.0.0.conv1", "stages.0.0.conv2", "stages.1.0.shortcut", "pool", "head"]
             )

@@ -184,7 +184,7 @@ def test_slider_by_keyboard(visit: Callable[..., Visit]) -> None:
 
     first = state()
     assert first[:2] == (report[0]["picture"], report[0]["fourier"])
-    assert first[2:] == ("29.8", "3.00", "0.600", "1 of 64 · top")
+    assert first[2:] == ("29.8", "3.00", "0.600", "1 of 64 · strongest")
     here.page.locator("#slider").focus()
     here.page.keyboard.press("ArrowRight")
     second = state()

@@ -36,7 +36,7 @@ from netgrain.scores import prune, score
 from netgrain.spectrum import NULL
 
 CURVE_POINTS = 300
-SHOWN = {"top": 16, "middle": 16, "weakest": 16}  # directions on the page
+SHOWN = {"strongest": 16, "middle": 16, "weakest": 16}  # directions on the page
 MOST_ZEROS = 1024  # zeros of G among which invisible directions are looked for
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
@@ -249,12 +249,12 @@ def words(difficulty: float) -> str:
 def _shown(axes: Axes) -> list[tuple[str, int]]:
     """Directions for the page: the first ones, some around the edge of the leading ones, the last ones."""
     d, edge = len(axes.values), axes.leading
-    top = list(range(min(SHOWN["top"], d)))
+    top = list(range(min(SHOWN["strongest"], d)))
     last = list(range(max(d - SHOWN["weakest"], len(top)), d))
     between = range(len(top), last[0] if last else d)
     want = SHOWN["middle"]
     middle = sorted(between, key=lambda i: abs(i - edge))[:want] if len(between) else []
-    return [("top", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("weakest", i) for i in last]
+    return [("strongest", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("weakest", i) for i in last]
 
 
 def _direction(axes: Axes, found: Relevance, i: int, group: str, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def _complexity(make: Make, X: Tensor, seed: int, device: torch.device) -> dict[
 def _layers(make: Make, axes: Axes, shape: tuple[int, ...], place: Probe | None, seed: int) -> list[dict[str, Any]]:
     """Gains after every layer of one direction of each group: the first, the one at the edge, the last."""
     d, edge = len(axes.values), axes.leading
-    chosen = {"top": 0, "middle": min(edge, d - 1), "weakest": d - 1}
+    chosen = {"strongest": 0, "middle": min(edge, d - 1), "weakest": d - 1}
     directions = torch.stack([axes.vectors[i].reshape(shape) for i in chosen.values()])
     try:
         profile = layer_profile(make, directions, probe=place, members=LAYER_MEMBERS, seed=seed)

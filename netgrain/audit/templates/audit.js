@@ -67,7 +67,7 @@ const plots = {
   },
   layers: (host, width) => {
     const layers = report.layers;
-    const styles = [["top", "s1"], ["middle", "s3"], ["weakest", "s4"]];
+    const styles = [["strongest", "s1"], ["middle", "s3"], ["weakest", "s4"]];
     rows(host, width, {
       label: "What each layer lets through", x: "relative to a random direction (log)", log: true, base: 1,
       names: layers.map((l) => String(l.name)),

@@ -1,5 +1,5 @@
 // The slider through the directions of one audit, or of several side by side.
-const GROUPS = { top: "Strongest", middle: "Middle", weakest: "Weakest" };
+const GROUPS = { strongest: "Strongest", middle: "Middle", weakest: "Weakest" };
 const FIELDS = [
   ["eigenvalue", "Eigenvalue", digits],
   ["cumulative", "Cumulative", percent],
