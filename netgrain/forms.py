@@ -236,6 +236,8 @@ class Factored(Form):
 
     def matvec(self, V: Tensor) -> Tensor:
         V = V.double()
+        if self.size <= min(DENSE_LIMIT, len(V) // 2):  # fewer operations, and no matrix of vectors times rows
+            return V @ self.dense()
         out = torch.zeros_like(V)
         for rows in in_slices(self.rows):
             rows = rows.double()

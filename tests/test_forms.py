@@ -125,3 +125,19 @@ def test_stem_carries_second_moments_as_the_convolution_does(layer: nn.Module, s
     assert float((stem.pull(H) * Q).sum()) == pytest.approx(float((H * pushed).sum()))
     V = torch.randn(2, stem.size, dtype=torch.float64)
     torch.testing.assert_close(stem.scatter(stem.gather(V) @ Q), V @ pushed)
+
+
+def test_many_vectors_of_few_numbers_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors times rows would be a matrix of 26 GB for a sampled ViT's scores of a whole image set."""
+    form = Factored(torch.randn(4096, 4, generator=torch.Generator().manual_seed(0)), 0.5)
+    V = torch.randn(1000, 4, generator=torch.Generator().manual_seed(1))
+    some = torch.cat([form.matvec(v) for v in V.split(3)])
+    form.dense()
+
+    def refused(rows: torch.Tensor) -> None:
+        raise AssertionError("vectors were multiplied with rows")
+
+    monkeypatch.setattr("netgrain.forms.in_slices", refused)
+    assert torch.allclose(form.matvec(V), some, rtol=1e-10)
+    with pytest.raises(AssertionError, match="multiplied with rows"):
+        form.matvec(V[:2])
