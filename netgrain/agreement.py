@@ -8,12 +8,14 @@ the sample, although the whole is not, is reported.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from netgrain.correlation import correlation, trace
+from netgrain.errors import GrainWarning
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Form, Kronecker
 from netgrain.spectrum import decompose
@@ -74,7 +76,12 @@ def agreement(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> A
         along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
     if plain.parts >= 4:
         along["leading directions of the sample"] = leading_ratio(fixed, plain)
-    return Agreement(plain.parts, correlation(fixed, plain), ratio_of(trace(plain), trace(estimate)), along)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", GrainWarning
+        )  # a Corr that a few members leave undefined shows nothing, quietly
+        corr = correlation(fixed, plain)
+    return Agreement(plain.parts, corr, ratio_of(trace(plain), trace(estimate)), along)
 
 
 def _as_it_stands(form: Form) -> Form:

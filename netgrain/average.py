@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from netgrain.arguments import checked_shape
+from netgrain.arguments import checked_shape, whole
 from netgrain.closed_form.geometry import closed_form_geometry
 from netgrain.closed_form.trace import Unsupported
 from netgrain.ensemble import Make, check_differentiable, checked_device, checked_output, gradients, member, model_dtype
@@ -119,6 +119,8 @@ def _check_options(options: dict[str, Any], shape: tuple[int, ...]) -> None:
     options["seed"], options["output"] = seed, checked_output(options.get("output", "all"))
     if members is not None:
         options["members"] = members
+    if options.get("keep") is not None:
+        options["keep"] = whole("keep", options["keep"], 1)
     check_places(*(options.get(name) for name in ("engine", "workers", "chunk", "vmapped", "progress")))
     checked_probe(options.get("probe"), shape)
     if options.get("device") is not None:

@@ -110,7 +110,7 @@ def check_finite_gradient(rows: Tensor, call: Callable[[Tensor], Any], x: Tensor
 def _is_finite_elsewhere(call: Callable[[Tensor], Any], x: Tensor) -> bool:
     with torch.no_grad():
         y = call(torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x))
-    return all(bool(torch.isfinite(t).all()) for t in _tensors(y))
+    return all(bool(torch.isfinite(t).all()) for t in _floats(y))
 
 
 def _first_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
@@ -118,7 +118,7 @@ def _first_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
     seen: list[str] = []
 
     def look(where: str, output: Any) -> None:
-        if not seen and any(not bool(torch.isfinite(t).all()) for t in _tensors(output)):
+        if not seen and any(not bool(torch.isfinite(t).all()) for t in _floats(output)):
             seen.append(where)
 
     with torch.no_grad(), _watching(call, look):
@@ -135,13 +135,13 @@ def _first_gradient_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
             if not seen and not bool(torch.isfinite(gradient).all()):
                 seen.append(where)
 
-        for t in _tensors(output):
+        for t in _floats(output):
             if t.requires_grad:
                 t.register_hook(judge)
 
     with torch.enable_grad(), _watching(call, look):
         place = x.detach().requires_grad_(True)
-        torch.autograd.grad(next(_tensors(call(place))).sum(), place, allow_unused=True)
+        torch.autograd.grad(next(_floats(call(place))).sum(), place, allow_unused=True)
     return f", first behind {seen[0]}" if seen else ""
 
 
@@ -167,14 +167,19 @@ def _watching(call: Callable[[Tensor], Any], look: Callable[[str, Any], None]) -
             handle.remove()
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor among arguments or results, in order."""
+    if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple | list):
         for v in value:
-            yield from _tensors(v)
+            yield from tensors_in(v)
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+        yield from tensors_in(list(value.values()))
+
+
+def _floats(value: Any) -> Iterator[Tensor]:
+    return (t for t in tensors_in(value) if t.is_floating_point() or t.is_complex())
 
 
 # --- outputs without a gradient -------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def sampled_geometry(
     piloted = goal is not None and math.prod(shape) <= MOST_PILOTED
     plan, integration = _plan(make, model, shape, resolved, first_layer, piloted, seed=seed, output=output)
     if goal is not None and plan is not None and not resolved.at_origin and first_layer == "auto":
-        pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head)
+        pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head, progress)
         seen = pilot.judged(plan, goal)
         if seen.within(goal):
             integration += f", within the tolerance as {seen.members} sampled members show{seen.remarks}"
@@ -334,6 +334,7 @@ class Pilot:
     output: Output
     device: torch.device
     head: RandomHead | None
+    progress: bool | None = None
 
     @classmethod
     def of(cls, make: Make, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
@@ -343,17 +344,20 @@ class Pilot:
         model = member(make, seed, 0)
         found = find_random_head(make, model, shape, seed=seed, output=output)
         place = resolve(options.get("probe"), model, shape, output).probe
-        return cls(make, seed, shape, place, output, device, found if isinstance(found, RandomHead) else None)
+        head = found if isinstance(found, RandomHead) else None
+        return cls(make, seed, shape, place, output, device, head, options.get("progress"))
 
     def agreements(self, estimate: Callable[[int], Form]) -> Iterator[Agreement]:
         """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number."""
         rows = self._rows(None)
         collected = self._reduction(None)
         centre = self.probe.X.double().mean(0) if isinstance(self.probe, Data) else None
-        for start, stop in pairwise((0, *STAGES)):
-            for i in range(start, stop):
-                collected.add(rows.one(i).arrays["rows"])
-            yield agreement(estimate(stop), collected.form(), centre=centre)
+        with Bar("comparing with sampled members", STAGES[-1], self.progress) as bar:
+            for start, stop in pairwise((0, *STAGES)):
+                for i in range(start, stop):
+                    collected.add(rows.one(i).arrays["rows"])
+                    bar.advance()
+                yield agreement(estimate(stop), collected.form(), centre=centre)
 
     def judged(self, plan: FirstLayer, tolerance: float) -> Agreement:
         """What members say about integrating the first layer away from the origin."""

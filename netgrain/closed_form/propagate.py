@@ -180,8 +180,7 @@ class Propagation:
         random = []
         for f in term.factors:
             if isinstance(f, Slope) and isinstance(f.of, Fixed):
-                kernel = f.of.slope_kernel(f.activation)
-                term = term.moved(lambda m, kernel=kernel: m.times(kernel))  # type: ignore[misc]
+                term = term.times(f.of.slope_kernel(f.activation))
             elif isinstance(f, Slope) and f.activation.name == "identity":
                 continue
             else:

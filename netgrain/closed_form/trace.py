@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from netgrain.errors import NetgrainError
+from netgrain.failures import tensors_in
 
 T = TypeVar("T")
 WEIGHTED = {"linear"} | {f"conv{turned}{n}d" for turned in ("", "_transpose") for n in (1, 2, 3)}
@@ -172,10 +173,10 @@ class _Watch(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        touched = [t for t in _tensors((args, kwargs)) if id(t) in self.refs]
+        touched = [t for t in tensors_in((args, kwargs)) if id(t) in self.refs]
         if not touched:
             out = function(*args, **kwargs)
-            self.alive.extend(_tensors(out))  # an id freed now could be taken for something else later
+            self.alive.extend(tensors_in(out))  # an id freed now could be taken for something else later
             return out
         recorded = _replaced(args, self._argument), _replaced(kwargs, self._argument)
         before = {id(t): t._version for t in touched}
@@ -188,7 +189,7 @@ class _Watch(TorchFunctionMode):
             raise Unsupported(f"{name}{place} is given NaN")
         out = self._run(name, function, args, kwargs)
         written = [t for t in touched if t._version != before[id(t)]]
-        outputs = list(_tensors(out))
+        outputs = list(tensors_in(out))
         if not outputs:
             if name not in ABOUT_SHAPES:
                 place = f" in '{self.module[0]}'" if self.module[0] else ""
@@ -264,16 +265,6 @@ def _shaped(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwar
 
 def _storage(t: Tensor) -> int:
     return int(t.untyped_storage()._cdata)
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for v in value:
-            yield from _tensors(v)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
 
 
 def _plain_numbers(value: Any) -> Iterator[Any]:

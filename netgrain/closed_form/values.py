@@ -65,6 +65,9 @@ class Term:
     def scaled(self, factor: float) -> Term:
         return self if factor == 1 else self.moved(lambda m: m.scaled(factor))
 
+    def times(self, kernel: Moment) -> Term:
+        return self.moved(lambda m: m.times(kernel))
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
