@@ -22,9 +22,11 @@ from typing import Any
 import torch
 from measure import machine
 
-from netgrain.engine import Engine, Outcome, Processes, Ray, Unit
 from netgrain.models import LeNet
-from netgrain.threads import one_thread
+from netgrain.runtime.on_ray import Ray
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Engine, Outcome, Unit
 from netgrain.training import Settings, train_member
 
 

@@ -27,9 +27,9 @@ import torch
 import netgrain as ng
 from netgrain import plots
 from netgrain.data import load
-from netgrain.files import write_whole
 from netgrain.models import MLP, LeNet, ResNet18, ViT
-from netgrain.threads import one_thread
+from netgrain.runtime.files import write_whole
+from netgrain.runtime.threads import one_thread
 
 TITLES = {"gelu": "GELU", "relu": "ReLU"}
 NETWORKS = {"MLP": MLP, "LeNet": LeNet, "ResNet18": ResNet18, "ViT": ViT}

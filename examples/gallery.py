@@ -15,10 +15,10 @@ from torch import nn
 import netgrain as ng
 from netgrain.audit import card
 from netgrain.data import load
-from netgrain.errors import NetgrainError
-from netgrain.files import write_whole
 from netgrain.models import load_model
 from netgrain.plots import png
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import write_whole
 
 BUILT_IN = ("mlp", "lenet", "vgg11:pool=avg", "resnet18", "vit")
 TIMM = ("timm:resnet18", "timm:mobilenetv3_small_050")

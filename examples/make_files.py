@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from netgrain.files import write_whole
+from netgrain.runtime.files import write_whole
 
 
 def scratch() -> Tensor:

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.average import average_geometry

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from netgrain.correlation import correlation, trace
-from netgrain.errors import GrainWarning
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Form, Kronecker
+from netgrain.runtime.errors import GrainWarning
 from netgrain.spectrum import decompose
 
 STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide

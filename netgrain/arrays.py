@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file
 
 MOST_BYTES = 2**33  # of one array in an archive, and of all images of a folder
 

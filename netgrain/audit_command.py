@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from netgrain.shell import (
     DataDir,
     Download,
@@ -141,7 +141,7 @@ def compare(
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
         from netgrain.audit.comparing import compare as side_by_side
-        from netgrain.files import write_whole
+        from netgrain.runtime.files import write_whole
 
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
         report = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from netgrain.arguments import checked_shape, whole
 from netgrain.closed_form.geometry import closed_form_geometry
 from netgrain.closed_form.trace import Unsupported
 from netgrain.ensemble import Make, check_differentiable, checked_device, checked_output, gradients, member, model_dtype
-from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
-from netgrain.memory import shortage
 from netgrain.probes import checked_probe
+from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import shortage
 from netgrain.sampling import (
     DEFAULT_TOLERANCE,
     SHAPE_ADVICE,

@@ -19,10 +19,8 @@ import torch
 from torch import Tensor
 
 from netgrain.agreement import leading_ratio, ratio_along, ratio_of
-from netgrain.arguments import checked_shape, whole
 from netgrain.average import closed_form
 from netgrain.closed_form.geometry import energies_along_points
-from netgrain.engine import Engine
 from netgrain.ensemble import (
     Make,
     Output,
@@ -33,13 +31,15 @@ from netgrain.ensemble import (
     model_dtype,
     stream,
 )
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Form
 from netgrain.geometry import Geometry, corr
 from netgrain.origin import resolve
 from netgrain.probes import Data, Probe, checked_probe
 from netgrain.reduction import most_members
+from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.units import Engine
 from netgrain.sampling import SHAPE_ADVICE, probe_count, sampled_geometry
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged

@@ -14,8 +14,8 @@ import typer
 
 from netgrain import commands, plan_command
 from netgrain.engine_options import through_an_engine
-from netgrain.errors import NetgrainError
 from netgrain.plan_command import DryRun
+from netgrain.runtime.errors import NetgrainError
 from netgrain.shell import (
     INTERRUPTED,
     as_text,
@@ -189,7 +189,7 @@ def geometry(
         from netgrain.checking import check as compare
         from netgrain.checking import check_error_bars
         from netgrain.probes import parse_probe
-        from netgrain.threads import one_thread
+        from netgrain.runtime.threads import one_thread
 
         place = parse_probe(probe)
         make = family(model, sizes)
@@ -326,7 +326,7 @@ def _file_names(out: Path) -> dict[str, str]:
 def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
     """Everything is made first and written last."""
     from netgrain import plots
-    from netgrain.files import write_whole
+    from netgrain.runtime.files import write_whole
 
     files: dict[str, str] = report["files"]
     contents = {

@@ -21,11 +21,11 @@ from netgrain import (
 )
 from netgrain.audit_command import DataProbe, Members, audit, card, compare, visible
 from netgrain.complexity_command import complexity
-from netgrain.errors import NetgrainError
 from netgrain.group_command import group
 from netgrain.limit_command import limit as limit_of_training
 from netgrain.plan_command import DryRun
 from netgrain.reproduce_command import reproduce
+from netgrain.runtime.errors import NetgrainError
 from netgrain.shell import (
     DataDir,
     DataOption,
@@ -193,8 +193,9 @@ def run(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data import looking_in
-        from netgrain.engine import Processes, current
         from netgrain.experiments import preset, run_experiment
+        from netgrain.runtime.engine_in_use import current
+        from netgrain.runtime.processes import Processes
 
         preset(experiment, scale)  # names first, before a folder is made
         check_folder(folder)
@@ -272,7 +273,7 @@ def _scored(
 
 
 def _write_csv(out: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from netgrain.files import csv_cell, write_whole
+    from netgrain.runtime.files import csv_cell, write_whole
 
     lines = (",".join(map(csv_cell, row)) for row in (header, *rows))
     write_whole(out, ("\n".join(lines) + "\n").encode())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from netgrain.shell import (
     DataDir,
     DataOption,
@@ -129,7 +129,7 @@ def _measured(
     from netgrain.complexity import complexities
     from netgrain.complexity.lipschitz import lipschitz_profile
     from netgrain.ensemble import member
-    from netgrain.progress import Bar
+    from netgrain.runtime.progress import Bar
 
     found = []
     several = count > 1
@@ -184,7 +184,7 @@ def _state(path: Path) -> dict[str, Any]:
     import torch
     from safetensors.torch import load_file
 
-    from netgrain.files import is_file
+    from netgrain.runtime.files import is_file
 
     expected = "expected weights as .safetensors, or a state dict saved with torch.save(model.state_dict(), …)"
     if not is_file(path):

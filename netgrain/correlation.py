@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Form, Kronecker
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.threads import one_thread
 
 
 @dataclass(frozen=True)

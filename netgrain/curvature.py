@@ -25,7 +25,6 @@ import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
 from netgrain.ensemble import check_deterministic, forward, frozen, in_double, model_dtype
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.flow import (
     Loss,
@@ -38,9 +37,10 @@ from netgrain.flow import (
     loss_of,
     twice_differentiable,
 )
-from netgrain.samples import checked_samples
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_samples
+from netgrain.runtime.threads import one_thread
 from netgrain.sampling import _check_given, listed_models
-from netgrain.threads import one_thread
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
 EXACT = 128  # norms of matrices up to this size are taken over all coordinates

@@ -11,16 +11,16 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry import Geometry, corr
-from netgrain.packed import read_packed, write_packed
 from netgrain.pairs import SymmetricPairs
 from netgrain.projection import Projection, factor
 from netgrain.provenance import Provenance
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
+from netgrain.runtime.threads import one_thread
 from netgrain.spectrum import FULL_LIMIT, Spectrum, _settled
-from netgrain.threads import one_thread
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 

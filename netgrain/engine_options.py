@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from netgrain.environment import environment
+from netgrain.runtime.environment import environment
 from netgrain.shell import plain_words
 
 EngineName = Annotated[
@@ -47,7 +47,7 @@ def through_an_engine(command: Callable[..., None]) -> Callable[..., None]:
     def wrapped(**values: Any) -> None:
         asked = {name: values.pop(name) for name in OPTIONS}
         with plain_words(), on_device(asked.pop("device")):
-            from netgrain.engine import using
+            from netgrain.runtime.engine_in_use import using
 
             with using(_chosen(**asked)):
                 command(**values)
@@ -67,7 +67,7 @@ def through_an_engine(command: Callable[..., None]) -> Callable[..., None]:
 def _chosen(engine: str | None, workers: int | None, address: str | None) -> Any:
     if engine is None and workers is None and address is None:
         return None
-    from netgrain.engine import engine as by_name
+    from netgrain.runtime.engines import engine as by_name
 
     return by_name(engine or ("ray" if address is not None else "processes"), workers, address)
 

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.arguments import found, whole
-from netgrain.errors import NetgrainError
 from netgrain.failures import (
     ADVICE,
     check_connected,
@@ -27,7 +25,9 @@ from netgrain.failures import (
     unwrapped_model,
     why_it_failed,
 )
-from netgrain.memory import shortage
+from netgrain.runtime.arguments import found, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import shortage
 
 Make = Callable[[], nn.Module]
 Output = str | int | tuple[str, int, int] | Callable[[Tensor], Tensor]

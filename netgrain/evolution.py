@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from netgrain import correlation
 from netgrain.delta import Delta, Evolution
-from netgrain.engine import Engine, Outcome, Stream, engine_for
 from netgrain.ensemble import (
     Make,
     Output,
@@ -29,7 +28,6 @@ from netgrain.ensemble import (
     model_dtype,
     stream,
 )
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.failures import check_finite_outputs
 from netgrain.flow import (
@@ -48,9 +46,14 @@ from netgrain.head import Head, head_or_reason
 from netgrain.origin import resolve
 from netgrain.pairs import PairRows
 from netgrain.probes import Data, Origin, Probe, checked_probe
-from netgrain.progress import Bar
 from netgrain.provenance import Provenance
-from netgrain.samples import checked_samples
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.samples import checked_samples
+from netgrain.runtime.streams import Stream
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Engine, Outcome
 from netgrain.sampling import (
     CHUNK,
     _check_family,
@@ -65,7 +68,6 @@ from netgrain.sampling import (
     probe_count,
 )
 from netgrain.shallow import Shallow, find_shallow
-from netgrain.threads import one_thread
 
 DEFAULT_MEMBERS = 1000
 ZERO_AFTER = 8  # members without any motion before the rest are not tried

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from netgrain.errors import NetgrainError
-from netgrain.memory import shortage
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import shortage
 
 ADVICE = "give it inputs of the shape it expects"
 CUT = (

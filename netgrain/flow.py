@@ -23,8 +23,8 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
-from netgrain.errors import NetgrainError
-from netgrain.samples import checked_labels, tensor_of
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_labels, tensor_of
 
 SAMPLES_AT_ONCE = 256  # fixed, so that a result never depends on how work was cut into pieces
 LossLike = str | Callable[[Tensor, Tensor], Tensor]

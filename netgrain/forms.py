@@ -16,7 +16,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from netgrain.stem import ConvStem
 
 DENSE_LIMIT = 8192  # a float64 matrix of this size takes 512 MiB

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from netgrain import correlation
-from netgrain.arguments import found, is_number
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker, in_slices
 from netgrain.provenance import Provenance
-from netgrain.samples import checked_samples
+from netgrain.runtime.arguments import found, is_number
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_samples
 from netgrain.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
 
 if TYPE_CHECKING:

@@ -79,9 +79,9 @@ def _write(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
     """Everything is made first and written last."""
     from matplotlib.figure import Figure
 
-    from netgrain.files import write_whole
     from netgrain.groups.quilt import quilt
     from netgrain.plots import png
+    from netgrain.runtime.files import write_whole
 
     figure = quilt(G).figure
     assert isinstance(figure, Figure)

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.ensemble import Make, Output, forward, member, model_dtype, stream
-from netgrain.errors import NetgrainError
 from netgrain.law import read_law
+from netgrain.runtime.errors import NetgrainError
 
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters
 OTHERS = 256  # entries of other parameters that independence is tested against

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from netgrain.shell import as_text, check_folder, plain_words, print_rows
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def _write(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Pa
     """Everything is made first and written last."""
     from netgrain.equivariant.pictures import limit_figure
     from netgrain.equivariant.spectra import group_spectrum
-    from netgrain.files import write_whole
     from netgrain.plots import png
+    from netgrain.runtime.files import write_whole
 
     path = found.trajectory
     separated = [None if not m > 0 else float(v) for m, v in zip(path.margins, path.objectives, strict=True)]

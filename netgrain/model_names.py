@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file
 
 BUILTIN_NAMES = ("mlp", "lenet", "smalllenet", "vgg11", "resnet18", "vit")
 TIMM = "timm"  # the prefix of timm's own names

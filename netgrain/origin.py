@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.ensemble import Output, forward, gradients, select
-from netgrain.errors import NetgrainError
 from netgrain.probes import Gaussian, Origin, Probe
+from netgrain.runtime.errors import NetgrainError
 
 SMALL = 1e-3  # σ that stands for σ → 0 where the network is not homogeneous: small, yet well inside float32
 NORMS = tuple(

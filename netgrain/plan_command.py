@@ -13,7 +13,7 @@ import typer
 from netgrain.shell import as_text, plain_words, print_rows
 
 if TYPE_CHECKING:
-    from netgrain.planning import Plan
+    from netgrain.runtime.cost import Plan
 
 EXAMPLES = """\b
 Examples:
@@ -30,8 +30,8 @@ MANY = 3  # experiments from which on one unit of each stage is measured
 
 
 def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Plan:
-    from netgrain.planning import SAMPLES, Plan, plan_experiment
-    from netgrain.progress import Bar
+    from netgrain.runtime.cost import SAMPLES, Plan, plan_experiment
+    from netgrain.runtime.progress import Bar
 
     whole = Plan()
     said: dict[str, list[str]] = {}
@@ -47,9 +47,9 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
 
 
 def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Plan:
-    from netgrain.engine import using
-    from netgrain.planning import plan_geometry
     from netgrain.reduction import memory_needed
+    from netgrain.runtime.cost import plan_geometry
+    from netgrain.runtime.engine_in_use import using
 
     def through(planner: Any) -> None:
         with using(planner):
@@ -61,7 +61,8 @@ def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int 
 def show(plan: Plan, out: Path, as_json: bool) -> None:
     """Print it, then refuse what cannot fit."""
     with plain_words():
-        from netgrain.engine import Processes, current
+        from netgrain.runtime.engine_in_use import current
+        from netgrain.runtime.processes import Processes
 
         engine = current() or Processes()
         workers = engine.parallel
@@ -74,7 +75,7 @@ def show(plan: Plan, out: Path, as_json: bool) -> None:
 
 def _together(name: str, plan: Plan) -> list[Any]:
     """The stages of one experiment as one line."""
-    from netgrain.planning import Stage
+    from netgrain.runtime.cost import Stage
 
     stages = [s for s in plan.stages if s.units]
     if not stages:

@@ -249,7 +249,7 @@ def _leading(G: Geometry, k: int) -> Row:
 
 
 def _last(G: Geometry, k: int) -> list[Row]:
-    from netgrain.errors import NetgrainError
+    from netgrain.runtime.errors import NetgrainError
 
     if k < 1:
         return []

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.arguments import found, is_number
 from netgrain.arrays import read_arrays
-from netgrain.errors import NetgrainError
+from netgrain.runtime.arguments import found, is_number
+from netgrain.runtime.errors import NetgrainError
 
 
 @runtime_checkable

@@ -9,8 +9,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.forms import Form, no_counts
+from netgrain.runtime.errors import NetgrainError
 
 
 @dataclass(frozen=True, eq=False)

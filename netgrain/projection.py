@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from netgrain.correlation import Deletions, jackknife_one
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form
 from netgrain.pairs import SymmetricPairs
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 MOST, FEWEST = 16, 6  # parts: all quadruples of them are formed, and two may leave
 MOST_ROWS = 1024  # directions of S that are used

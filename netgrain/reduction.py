@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker
+from netgrain.runtime.errors import NetgrainError
 from netgrain.sketch import FrequentDirections
 from netgrain.spectrum import FULL_LIMIT, decompose
 

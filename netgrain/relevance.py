@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from netgrain.ensemble import stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Form, Kronecker
 from netgrain.geometry import Geometry
-from netgrain.samples import check_two_classes, checked_labels, checked_samples
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 from netgrain.spectrum import FULL_LIMIT, NULL, Spectrum, blocks_of, decompose
 
 LEADING = 0.99  # of tr G

@@ -64,10 +64,11 @@ def reproduce(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data import looking_in
-        from netgrain.engine import Processes, current
-        from netgrain.files import write_whole
         from netgrain.reproduction import chosen
         from netgrain.reproduction import reproduce as run
+        from netgrain.runtime.engine_in_use import current
+        from netgrain.runtime.files import write_whole
+        from netgrain.runtime.processes import Processes
         from netgrain.scorecard import scorecard
 
         names = chosen(only)  # names first, before a folder is made

@@ -18,11 +18,11 @@ from typing import Any
 
 from netgrain import experiments
 from netgrain.claims import Claim
-from netgrain.engine import Engine
-from netgrain.errors import NetgrainError
 from netgrain.experiments import run_experiment
-from netgrain.files import append_line
-from netgrain.runs import FolderError, RunFolder
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import append_line
+from netgrain.runtime.run_folder import FolderError, RunFolder
+from netgrain.runtime.units import Engine
 
 # Processor time at laptop scale on the machine of docs/reproduction.md: it only weighs the time left.
 EXPECTED = {

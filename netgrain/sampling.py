@@ -13,9 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.agreement import POINTS, STAGES, Agreement, agreement
-from netgrain.arguments import checked_shape, found, number, switch, whole
 from netgrain.correlation import fidelity
-from netgrain.engine import Engine, Outcome, Stream, engine_for
 from netgrain.ensemble import (
     Make,
     Output,
@@ -33,19 +31,23 @@ from netgrain.ensemble import (
     stream,
     without_gradients,
 )
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.failures import ADVICE, NotFinite, unwrapped_model
 from netgrain.first_layer import CannotIntegrate, FirstLayer, find_first_layer
 from netgrain.forms import DENSE_LIMIT, Form
 from netgrain.geometry import Geometry
 from netgrain.origin import Resolved, resolve
 from netgrain.probes import Data, Gaussian, Origin, Probe, checked_probe
-from netgrain.progress import Bar
 from netgrain.provenance import Provenance
 from netgrain.random_head import RandomHead, find_random_head
 from netgrain.reduction import Reduction
+from netgrain.runtime.arguments import checked_shape, found, number, switch, whole
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.streams import Stream
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Engine, Outcome
 from netgrain.side_by_side import rows_of_members, why_not_side_by_side
-from netgrain.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
 MOST_MEMBERS = 10_000

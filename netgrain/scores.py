@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from netgrain.ensemble import stream
-from netgrain.errors import NetgrainError
 from netgrain.forms import DENSE_LIMIT
 from netgrain.geometry import Geometry
-from netgrain.samples import checked_labels, checked_samples
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_labels, checked_samples
 
 ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
 

@@ -11,8 +11,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.forms import Factored, Form, Kronecker, no_counts
+from netgrain.runtime.errors import NetgrainError
 
 SLICE = 2**20  # numbers in one buffer of a product: 8 MiB stay in the cache, where the matrix products are fastest
 ROUNDING = 1e-14  # relative; factors that differ by less are equal

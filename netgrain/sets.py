@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file
 
 SETS = {
     "digits": "digits",

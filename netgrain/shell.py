@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from netgrain.arguments import MOST_INPUTS
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.model_names import BUILTIN_NAMES, check_name
+from netgrain.runtime.arguments import MOST_INPUTS
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.sets import check_source
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def parse_input(text: str) -> tuple[int, ...]:
 
 def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
-    from netgrain.memory import shortage
     from netgrain.models.loading import load_model
+    from netgrain.runtime.memory import shortage
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
     builtin = spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES
@@ -113,7 +113,7 @@ def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Mak
 
 def _check_weights(spec: str, family: Make) -> None:
     """Memory is promised generously, and then the system ends who uses it: better to count first."""
-    from netgrain.memory import free_memory, in_words, weights_in_bytes
+    from netgrain.runtime.memory import free_memory, in_words, weights_in_bytes
 
     if (needed := weights_in_bytes(family)) > (free := free_memory()):
         raise NetgrainError(
@@ -184,7 +184,7 @@ def plain_words(interrupted: str | Callable[[], str] = "nothing was written") ->
             typer.echo(f"error: {_one_line(str(e.filename))}: {e.strerror}; choose another file or folder.", err=True)
             raise typer.Exit(BAD_INPUT) from e
         except (MemoryError, RuntimeError) as e:
-            from netgrain.memory import shortage
+            from netgrain.runtime.memory import shortage
 
             if (short := shortage(e)) is None:
                 raise
@@ -259,8 +259,9 @@ def kept_in(folder: Path | None, about: dict[str, Any], resume: bool) -> Iterato
     if folder is None:
         yield None
         return
-    from netgrain.engine import Processes, current, using
-    from netgrain.runs import Keeping
+    from netgrain.runtime.engine_in_use import current, using
+    from netgrain.runtime.processes import Processes
+    from netgrain.runtime.run_folder import Keeping
 
     keeping = Keeping(folder, "geometry", about, current() or Processes(), resume=resume)
     try:

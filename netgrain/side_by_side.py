@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from netgrain.ensemble import POINTS_AT_ONCE, Output, frozen, gradients, select
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 CLOSE = 1e-3  # of the largest entry: rounding stays far below, another network far above
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.forms import Factored, Form, Kronecker
 from netgrain.products import Products
+from netgrain.runtime.errors import NetgrainError
 
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here
 LANCZOS_FROM = 1536  # a few directions of a larger matrix come from Lanczos iterations

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from netgrain.ensemble import Make, built, forward
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.geometry import Geometry
-from netgrain.packed import read_packed, write_packed
 from netgrain.provenance import Provenance
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.separated import Separated
 from netgrain.stem import ConvStem
 

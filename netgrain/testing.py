@@ -22,9 +22,9 @@ from torch import Tensor
 
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, stream
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.geometry import Geometry
-from netgrain.packed import read_packed, write_packed
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
 
 __all__ = ["assert_same_grain", "write_golden"]
 

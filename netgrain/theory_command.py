@@ -68,11 +68,11 @@ def theory(
 
 def _write(found: list[Statement], scale: str, seed: int, data_dir: Path | None, out: Path) -> list[Path]:
     """Everything is made first and written last."""
-    from netgrain.files import write_whole
     from netgrain.plots import png
+    from netgrain.runtime.files import write_whole
+    from netgrain.runtime.threads import one_thread
     from netgrain.theory import figures, theorems
     from netgrain.theory.statements import Job
-    from netgrain.threads import one_thread
 
     job = Job(scale == "laptop", seed, None if data_dir is None else str(data_dir))
     with one_thread():

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.arguments import checked_shape, whole
 from netgrain.correlation import correlation
 from netgrain.ensemble import Output, checked_output, describe_output, forward, frozen, seeded, select
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.evolution import velocity
 from netgrain.failures import check_not_lazy
 from netgrain.forms import Factored
 from netgrain.geometry import Geometry, corr
-from netgrain.packed import read_packed, write_packed
 from netgrain.probes import Data, Probe, checked_probe
 from netgrain.projection import Projection, factor
 from netgrain.provenance import Provenance
+from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.sampling import geometry_of, listed_models
 
 if TYPE_CHECKING:

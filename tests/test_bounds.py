@@ -17,8 +17,8 @@ from netgrain.complexity.collapse import neural_collapse
 from netgrain.complexity.lipschitz import lipschitz_profile
 from netgrain.complexity.mlp_bounds import norm_bounds, transfer_inequality
 from netgrain.complexity.product_bound import SLOPES, convolution_bound, product_bound
-from netgrain.errors import NetgrainError
 from netgrain.models import VGG11, LeNet, ResNet18, ViT
+from netgrain.runtime.errors import NetgrainError
 
 ROUNDING = 1 + 1e-6  # float32 gradients
 

@@ -366,10 +366,10 @@ def test_interrupt_while_writing_tells_how_far_it_got(run: Run, monkeypatch: pyt
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    import netgrain.runs  # has its own name for the function by now
+    import netgrain.runtime.run_folder  # has its own name for the function by now
 
-    assert netgrain.runs.write_whole
-    monkeypatch.setattr("netgrain.files.write_whole", interrupted)
+    assert netgrain.runtime.run_folder.write_whole
+    monkeypatch.setattr("netgrain.runtime.files.write_whole", interrupted)
     code, _, stderr = run("geometry", *NET, "--members", "3", "--out", "o")
     assert code == 130
     assert stderr == "interrupted; of 4 files in o, 1 was written (whole); go on with --resume\n"

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import torch
 
-from netgrain.engine import Outcome
-from netgrain.errors import NetgrainError
 from netgrain.experiments import fig5, fig6
 from netgrain.experiments._grain import Grain
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.units import Outcome
 
 # --- figure 5 -----------------------------------------------------------------------------------------------------
 

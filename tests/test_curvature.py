@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
 from netgrain.curvature import LossCurvature, loss_curvature
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 D = 5
 LABELS = {1: torch.tensor([0, 1, 1]), 2: torch.tensor([1, 0, 1]), 4: torch.tensor([0, 3, 1])}

@@ -29,7 +29,7 @@ from netgrain.data.dataset import channel_moments
 from netgrain.data.download import Source, download, extract
 from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx, read_mnist_pair
 from netgrain.data.images import DIGITS, MNIST_OPENING
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 

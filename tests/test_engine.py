@@ -18,27 +18,19 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.engine import (
-    Engine,
-    Local,
-    Outcome,
-    Processes,
-    Ray,
-    Slurm,
-    Unit,
-    UnitError,
-    engine,
-    engine_for,
-    fingerprint,
-    in_order,
-    on_ray,
-    on_slurm,
-    using,
-)
-from netgrain.engine.backlog import LATE, Backlog
-from netgrain.engine.streams import Stream
 from netgrain.models import LeNet
 from netgrain.regularizers import L2
+from netgrain.runtime import on_ray, on_slurm
+from netgrain.runtime.answers import UnitError
+from netgrain.runtime.backlog import LATE, Backlog
+from netgrain.runtime.engine_in_use import using
+from netgrain.runtime.engines import engine, engine_for
+from netgrain.runtime.local import Local
+from netgrain.runtime.on_ray import Ray
+from netgrain.runtime.on_slurm import Slurm
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.streams import Stream
+from netgrain.runtime.units import Engine, Outcome, Unit, fingerprint, in_order
 from netgrain.sweeps import sweep
 from netgrain.training import Settings, train
 
@@ -491,7 +483,8 @@ def test_members_that_cannot_run_side_by_side_run_one_by_one() -> None:
 
 GPU_UNITS = """
 import os, ray
-from netgrain.engine import Outcome, Ray, Unit
+from netgrain.runtime.units import Outcome, Unit
+from netgrain.runtime.on_ray import Ray
 
 def pid(unit):
     return Outcome({"pid": os.getpid()})

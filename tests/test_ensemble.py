@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.engine import Outcome, Processes, Unit
 from netgrain.ensemble import check_deterministic, gradients, member, seeded, select
-from netgrain.threads import one_thread
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome, Unit
 from tests import naive
 
 

@@ -9,7 +9,6 @@ import torch
 
 from netgrain import Estimate, NetgrainError
 from netgrain.claims import Claim
-from netgrain.engine import Outcome
 from netgrain.equivariant import limit, make_network, predictor, train
 from netgrain.experiments import (
     _equivariant as shared,
@@ -24,6 +23,7 @@ from netgrain.experiments import (
     eq_uncertainty,
 )
 from netgrain.groups import alternating, dihedral
+from netgrain.runtime.units import Outcome
 
 COLUMNS = {"kind": "columns"}
 NUMBERS = {

@@ -31,8 +31,8 @@ from netgrain.equivariant import (
     weighted_rank,
 )
 from netgrain.equivariant.parametrisation import Array, Family, MatrixChains, Parametrisation
-from netgrain.errors import NetgrainError
 from netgrain.groups import Group, alternating, cyclic, dihedral, parse, quaternion
+from netgrain.runtime.errors import NetgrainError
 
 D8 = dihedral(order=8)
 GROUPS = [cyclic(6), D8, quaternion(order=8), alternating(4), dihedral(order=12)]

@@ -15,7 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from netgrain.delta import Evolution
 from netgrain.ensemble import Output, member
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.evolution import average_evolution, evolution_of, velocity
 from netgrain.flow import backward_rates, flow, forward_rates, loss_of, rates_for
 from netgrain.forms import Dense, Factored
@@ -25,6 +24,7 @@ from netgrain.models.lenet import LeNet
 from netgrain.pairs import PairRows, SymmetricPairs
 from netgrain.probes import Data, Gaussian
 from netgrain.projection import Projection
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.sampling import geometry_of, sampled_geometry
 from netgrain.shallow import _moments, find_shallow
 from tests import naive

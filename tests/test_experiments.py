@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from netgrain import Estimate, NetgrainError, experiments
 from netgrain.claims import ROUNDING, claim, decided, mean, verdict
 from netgrain.cli import app
-from netgrain.engine import Processes
 from netgrain.experiments import conclude_again, fig1, fig9, find, preset, run_experiment
+from netgrain.runtime.processes import Processes
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -121,7 +121,7 @@ def test_fig1_draws_the_plane_it_says() -> None:
 
 
 def test_diverged_seeds_leave_as_wholes() -> None:
-    from netgrain.engine import Outcome
+    from netgrain.runtime.units import Outcome
 
     config = fig1.PRESETS["smoke"]
     axes = Outcome({"A": [1.0, 0.9], "B": [1.0, 0.1]}, {})

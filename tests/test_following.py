@@ -8,9 +8,9 @@ import torch
 
 from netgrain import Estimate
 from netgrain.data import Dataset, Split
-from netgrain.engine import Outcome
 from netgrain.experiments import _following as f
 from netgrain.experiments import _grain, fig2, fig3, fig12, fig13
+from netgrain.runtime.units import Outcome
 from netgrain.training import Settings
 
 SMALL = _grain.model("MLP", (1, 4, 4), activation="relu", width=0.1)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from netgrain.errors import NetgrainError
 from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.runtime.errors import NetgrainError
 from netgrain.stem import ConvStem
 from tests import naive
 

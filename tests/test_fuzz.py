@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from tests.fuzzing import TARGETS, Failure, Target, attempt, fuzz, guided, rules
 from tests.fuzzing.commands import run_command
 from tests.fuzzing.rules import Random, untouched

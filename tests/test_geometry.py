@@ -208,7 +208,7 @@ def test_a_changed_header_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["dense", "factored"])
 def test_a_right_checksum_over_a_wrong_content_is_refused(kind: str, tmp_path: Path) -> None:
-    from netgrain.packed import read_packed, write_packed
+    from netgrain.runtime.packed import read_packed, write_packed
 
     header, tensors = read_packed(geometries()[kind].save(tmp_path / "G.safetensors"), "geometry")
     name = next(n for n, t in tensors.items() if t.dim() == 2)

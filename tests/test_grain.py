@@ -10,7 +10,7 @@ import torch
 import netgrain as ng
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain, grains, images_found, make_of, model, pictures, until_decided
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder, Runner
 
 SHAPE = (1, 16, 16)
 

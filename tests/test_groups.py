@@ -17,7 +17,6 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from netgrain import cli
-from netgrain.errors import NetgrainError
 from netgrain.groups import (
     Group,
     alternating,
@@ -43,6 +42,7 @@ from netgrain.groups import (
 from netgrain.groups.mackey import Mackey
 from netgrain.groups.plans import FFT, Dense, Product
 from netgrain.groups.quilt import coset_order, quilt
+from netgrain.runtime.errors import NetgrainError
 
 TOLERANCE = 1e-10
 NAMES = ("C12", "D8", "Q8", "A5", "S5", "D60", "D64", "C3xC3xD8", "C5xC5:Q8", "C10xC10xC2")

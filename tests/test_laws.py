@@ -22,8 +22,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from netgrain.closed_form.laws import CannotRead, Laws, TensorLaw
 from netgrain.ensemble import member
-from netgrain.errors import NetgrainError
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, ViT
+from netgrain.runtime.errors import NetgrainError
 
 MEMBERS = 30
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from netgrain import Gaussian, average_geometry
 from netgrain.audit.layers import LayerProfile, layer_profile
-from netgrain.errors import NetgrainError
 from netgrain.models import LeNet
+from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (1, 8, 8)
 BOARD = torch.tensor([[(-1.0) ** (i + j) for j in range(8)] for i in range(8)])[None]

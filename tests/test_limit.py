@@ -31,9 +31,9 @@ from netgrain.equivariant import (
 )
 from netgrain.equivariant.flow import _Equation, launch
 from netgrain.equivariant.parametrisation import Array
-from netgrain.errors import NetgrainError
 from netgrain.groups import dihedral
 from netgrain.groups.so3 import wigner
+from netgrain.runtime.errors import NetgrainError
 
 D8, D60 = dihedral(order=8), dihedral(order=60)
 OPTIMA = (8.345881, 13.236606, 9.423076)  # cvxpy at depth 2, spec 5.6, seeds 0, 1, 2

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from netgrain.errors import NetgrainError
 from netgrain.models import BUILTIN_NAMES, MLP, ResNet18, load_model
 from netgrain.models.loading import ModelSpec, _value
+from netgrain.runtime.errors import NetgrainError
 
 NET = """
     from torch import nn

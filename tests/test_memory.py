@@ -10,12 +10,14 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from netgrain import doctor, memory
+from netgrain import doctor
 from netgrain.cli import app
-from netgrain.engine import Outcome, Processes, Unit
-from netgrain.errors import NetgrainError
-from netgrain.memory import all_memory, free_memory, in_words, shortage, weights_in_bytes
 from netgrain.models import BUILTIN_NAMES, load_model
+from netgrain.runtime import memory
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import all_memory, free_memory, in_words, shortage, weights_in_bytes
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.units import Outcome, Unit
 
 GB = 10**9
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from netgrain.errors import NetgrainError
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT, layers
 from netgrain.models.vit import HEAD_SIZE, Attention, ShiftedPatches
+from netgrain.runtime.errors import NetgrainError
 
 MODELS = {"mlp": MLP, "lenet": LeNet, "smalllenet": SmallLeNet, "vgg11": VGG11, "resnet18": ResNet18, "vit": ViT}
 PLACES = {"mlp": 2, "lenet": 4, "smalllenet": 4, "vgg11": 10, "resnet18": 17, "vit": 9}  # of the activation

@@ -19,7 +19,7 @@ from netgrain.arrays import read_arrays
 from netgrain.data import Dataset
 from netgrain.data.folders import area_resized
 from netgrain.data.own import from_dataset, from_tensors, normalised, read
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 TABLE = np.array([[0.0, 1.0], [2.0, 5.0], [1.0, 3.0]])
 

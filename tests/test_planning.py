@@ -12,13 +12,15 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from netgrain import NetgrainError, planning
+from netgrain import NetgrainError
 from netgrain.cli import app
-from netgrain.engine import Local, Outcome, Unit
 from netgrain.experiments import run_experiment
 from netgrain.plan_command import of_experiments
-from netgrain.planning import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment
-from netgrain.runs import Keeping, RunFolder, Runner
+from netgrain.runtime import cost as planning
+from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment
+from netgrain.runtime.local import Local
+from netgrain.runtime.run_folder import Keeping, RunFolder, Runner
+from netgrain.runtime.units import Outcome, Unit
 
 GB = 10**9
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from netgrain.engine import Outcome
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain, _planted, fig4, fig10, fig11, fig14
 from netgrain.experiments._planted import Cell, Curve, Judged
+from netgrain.runtime.units import Outcome
 
 
 def _curve(*rows: list[float], indices: list[int] | None = None, train: float = 100.0, left_out: int = 0) -> Curve:

@@ -16,7 +16,7 @@ from netgrain.complexity import geometric_complexity
 from netgrain.complexity.learning_coefficient import local_learning_coefficient
 from netgrain.complexity.paths import arc_length, interpolation_minimum, path_total_variation
 from netgrain.complexity.profile import MEASURES, _Points, _Stack, _uniform, _words, complexity_profile
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

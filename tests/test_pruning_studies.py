@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from netgrain import Geometry
-from netgrain.engine import Outcome
 from netgrain.experiments import _grain, _pruning, tab1, tab2
 from netgrain.experiments._grain import Grain
+from netgrain.runtime.units import Outcome
 from netgrain.scores import prune
 
 

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.errors import NetgrainError
 from netgrain.regularizers import (
     L2,
     SAM,
@@ -23,6 +22,7 @@ from netgrain.regularizers import (
     Regularizer,
     SpectralNorm,
 )
+from netgrain.runtime.errors import NetgrainError
 from netgrain.training import Settings, train_member
 
 ALL: list[Callable[[], Regularizer]] = [

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from netgrain import NetgrainError, experiments, reproduction, runs
+from netgrain import NetgrainError, experiments, reproduction
 from netgrain.claims import Claim, claim, mean
 from netgrain.cli import app
 from netgrain.data import looking_in
-from netgrain.engine import Outcome, Processes, Unit, Work
 from netgrain.estimate import Estimate
 from netgrain.reproduction import Clock, Part, Reproduction, chosen, reproduce
+from netgrain.runtime import run_folder as runs
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.units import Outcome, Unit, Work
 from netgrain.scorecard import scorecard
 
 CHEAP = ["gc-l2", "eq-depth"]

@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from netgrain import GrainWarning, NetgrainError
-from netgrain.engine import Local, Outcome, Processes, Unit
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.local import Local
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.units import Outcome, Unit
 
 CALLS: list[int] = []
 
@@ -154,9 +156,10 @@ def test_the_folder_says_where_it_ran(tmp_path: Path) -> None:
 
 SWEEP = """
 import sys, time, torch
-from netgrain.engine import Outcome, Processes
+from netgrain.runtime.units import Outcome
+from netgrain.runtime.processes import Processes
 from netgrain.models import LeNet
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.training import Settings, train_member
 
 def work(unit):

@@ -6,8 +6,8 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry, data_covariance
+from netgrain.runtime.errors import NetgrainError
 from netgrain.scores import (
     eliminate,
     eliminate_variance,

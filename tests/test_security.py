@@ -36,12 +36,12 @@ from netgrain.data import download as downloads
 from netgrain.data.download import download, extract
 from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx
 from netgrain.data.own import read
-from netgrain.engine import Unit
-from netgrain.files import csv_cell, write_whole
 from netgrain.models import load_model
-from netgrain.packed import read_packed
 from netgrain.probes import parse_probe
-from netgrain.runs import RunFolder
+from netgrain.runtime.files import csv_cell, write_whole
+from netgrain.runtime.packed import read_packed
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.units import Unit
 from netgrain.testing import assert_same_grain
 
 PACKAGE = Path(ng.__file__).parent

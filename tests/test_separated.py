@@ -11,8 +11,8 @@ from torch import Tensor
 import netgrain as ng
 from netgrain import plots
 from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
-from netgrain.packed import write_packed
 from netgrain.provenance import Provenance
+from netgrain.runtime.packed import write_packed
 from netgrain.separated import Separated
 from netgrain.spectrum import decompose
 from netgrain.stem import ConvStem

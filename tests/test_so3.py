@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.groups.so3 import SO3, wigner
+from netgrain.runtime.errors import NetgrainError
 
 
 def rotation(alpha: Tensor, beta: Tensor, gamma: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from netgrain.engine import Local
 from netgrain.ensemble import member
-from netgrain.errors import NetgrainError
 from netgrain.experiments import eq_all, gc_all, gc_double_descent, gc_regression, preset, run_experiment
 from netgrain.regularizers import L2, InputNoise
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.local import Local
 from netgrain.sweeps import Curve, Perceptron, Protocol, expected_at_start, monotone, pooled, spearman, sweep
 from netgrain.sweeps.protocol import corrupted, curve_of, material, measured, median_margin, one
 from netgrain.sweeps.starts import _fresh

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netgrain import Geometry, data
 from netgrain.data import Dataset
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (2, 3, 4)
 D = 24

@@ -10,7 +10,7 @@ from torch import nn
 
 from netgrain import NetgrainError
 from netgrain.models import LeNet, ResNet18, ViT
-from netgrain.packed import read_packed, write_packed
+from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.testing import UPDATE, assert_same_grain, write_golden
 
 SHAPE = (1, 16, 16)

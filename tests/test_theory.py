@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from netgrain import cli
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.evolution import average_evolution, evolution_of
 from netgrain.geometry import data_covariance
 from netgrain.probes import Data, Gaussian
+from netgrain.runtime.errors import NetgrainError
 from netgrain.theory import STATEMENTS, Statement, check, conjectures, expectations, figures, pooled, relu, theorems
 from netgrain.theory.material import Images, images, smooth
 from netgrain.theory.statements import Job, corrected, cosine, difference, misfit, ratio, same, slope

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from netgrain.ensemble import member
-from netgrain.errors import NetgrainError
 from netgrain.models import load_model
+from netgrain.runtime.errors import NetgrainError
 
 needs_timm = pytest.mark.skipif(
     importlib.util.find_spec("timm") is None, reason="timm is not installed: pip install -e '.[vision]'"

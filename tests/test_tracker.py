@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain.ensemble import member
-from netgrain.errors import NetgrainError
 from netgrain.evolution import velocity
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.plots import png
 from netgrain.probes import Data, Gaussian
+from netgrain.runtime.errors import NetgrainError
 from netgrain.sampling import geometry_of
 from netgrain.tracker import GeometryTracker
 from tests import naive

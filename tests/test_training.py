@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 import netgrain.training.members
 from netgrain.ensemble import member
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.models import MLP, LeNet, ResNet18
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training import Settings, Trained, accuracy, minibatch_order, train, train_member
 
 mlp = partial(MLP, channels=1, image_size=4, outputs=3, width=0.1)

@@ -13,7 +13,7 @@ from netgrain import Geometry, average_geometry, corr
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.what_if import Swapped, what_if
 from netgrain.ensemble import member
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (1, 6, 6)
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import netgrain
-from netgrain.files import write_whole
+from netgrain.runtime.files import write_whole
 from torture.parts import CannotRun, Findings, TimeIsOver, at_most
 
 # the quick ones first, so that little is lost when the time is over

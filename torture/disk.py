@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from netgrain.errors import NetgrainError
-from netgrain.packed import read_packed
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed
 from torture.parts import Findings
 from torture.system import disk, end, finished, netgrain, scratch, start
 

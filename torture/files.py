@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 import netgrain as ng
-from netgrain.engine import Local
-from netgrain.errors import GrainWarning, NetgrainError
-from netgrain.packed import read_packed
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.local import Local
+from netgrain.runtime.packed import read_packed
+from netgrain.runtime.run_folder import RunFolder, Runner
 from torture.parts import Findings
 from torture.system import scratch
 

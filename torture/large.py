@@ -55,8 +55,8 @@ def _peak(pid: int) -> int:
 
 def main() -> None:
     import netgrain as ng
-    from netgrain.engine import Ray
     from netgrain.models import ResNet18
+    from netgrain.runtime.on_ray import Ray
 
     log = sys.argv[1]
     make = partial(ResNet18, channels=3, image_size=SHAPE[1], outputs=1, activation="gelu", width=1 / 16)

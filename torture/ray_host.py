@@ -15,7 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from netgrain.engine.on_ray import HEALTH, QUIET
+from netgrain.runtime.on_ray import HEALTH, QUIET
 from torture.parts import CannotRun, Findings
 from torture.subject import command, read_log
 from torture.system import ENVIRONMENT, TwoHosts, end, finished, python, scratch, start, two_hosts, wait_until

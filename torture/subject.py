@@ -24,11 +24,12 @@ from typing import Any
 import torch
 
 import netgrain as ng
-from netgrain.engine import Engine, Outcome, Unit, Work, engine, fingerprint
-from netgrain.files import write_whole
 from netgrain.models import LeNet
 from netgrain.regularizers import L2
-from netgrain.runs import Behind, RunFolder, Runner
+from netgrain.runtime.engines import engine
+from netgrain.runtime.files import write_whole
+from netgrain.runtime.run_folder import Behind, RunFolder, Runner
+from netgrain.runtime.units import Engine, Outcome, Unit, Work, fingerprint
 from netgrain.sweeps import sweep
 from netgrain.training import Settings
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.ensemble import stream
-from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
-from netgrain.samples import check_two_classes, checked_labels, checked_samples
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 MOST = 8  # directions turned
 SIGMAS = 4.0  # what is found on one half of the samples must show on the other by so many standard errors

@@ -25,13 +25,13 @@ from netgrain.audit.trained import trained_report
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
 from netgrain.ensemble import Make, best_device, checked_device, member, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.files import write_whole
 from netgrain.geometry import Geometry
 from netgrain.probes import Probe
-from netgrain.progress import Bar
 from netgrain.relevance import Axes, Relevance, axes_of, relevance
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import write_whole
+from netgrain.runtime.progress import Bar
 from netgrain.scores import prune, score
 from netgrain.spectrum import NULL
 

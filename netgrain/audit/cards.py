@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netgrain.audit.places import how, where
-from netgrain.errors import NetgrainError
-from netgrain.files import write_whole
 from netgrain.geometry import Geometry
 from netgrain.relevance import known_of
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import write_whole
 from netgrain.spectrum import NULL
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from netgrain.audit.auditing import Audit
 from netgrain.audit.what_if import what_if
 from netgrain.data import Dataset
 from netgrain.ensemble import Make
-from netgrain.errors import NetgrainError
 from netgrain.relevance import axes_of, relevance
+from netgrain.runtime.errors import NetgrainError
 
 
 def swaps(changes: Sequence[str]) -> dict[str, nn.Module]:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.ensemble import Make, forward, member
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.geometry import Geometry
-from netgrain.samples import check_two_classes, checked_labels, checked_samples, scoring
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
 
 MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are looked at
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
+from netgrain.runtime.errors import NetgrainError
 
 
 def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:

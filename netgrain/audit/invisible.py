@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from netgrain.closed_form.trace import Ref, Trace, Unsupported, record, recorded, refs_in
 from netgrain.ensemble import Make, gradients, member, stream
-from netgrain.threads import one_thread
+from netgrain.runtime.threads import one_thread
 
 MOST_MEMBERS = 64  # until another one loses nothing more: a narrow layer loses other directions in each of them
 CONFIRMING, POINTS = 2, 4  # other members, and inputs of each, that must not react

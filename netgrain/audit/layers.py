@@ -16,11 +16,11 @@ from torch import Tensor
 
 from netgrain.audit.recording import BETWEEN, INPUT, Recorder, called_once, measured
 from netgrain.ensemble import Make, check_deterministic, forward, member, model_dtype, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.origin import resolve
 from netgrain.probes import Probe
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
 
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
 SAME = 1e-9  # a step outside the layers that changes no gain by more than this is not listed

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from netgrain.ensemble import stream
-from netgrain.errors import NetgrainError
 from netgrain.geometry import Geometry
 from netgrain.probes import Data, Probe, parse_probe
+from netgrain.runtime.errors import NetgrainError
 
 DATA = "data"
 POINTS = 512  # samples, chosen by the seed, that stand for all

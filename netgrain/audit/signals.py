@@ -26,15 +26,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.invisible import invisible_within
 from netgrain.audit.layers import LayerProfile, Loser, layer_profile
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry
+from netgrain.runtime.arguments import checked_shape
+from netgrain.runtime.errors import NetgrainError
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among

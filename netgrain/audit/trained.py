@@ -11,10 +11,10 @@ from torch import Tensor
 
 from netgrain.complexity import geometric_complexity
 from netgrain.ensemble import Make, member, stream
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file
 from netgrain.geometry import Geometry
 from netgrain.probes import Data
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file
 from netgrain.sampling import geometry_of
 
 POINTS = 200  # samples at which a trained network is looked at

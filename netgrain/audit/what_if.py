@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.arguments import checked_shape
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.places import where
 from netgrain.average import average_geometry
 from netgrain.ensemble import Make, built, forward, member, model_dtype
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr
 from netgrain.model_names import did_you_mean
+from netgrain.runtime.arguments import checked_shape
+from netgrain.runtime.errors import NetgrainError
 from netgrain.sampling import family_name
 
 SHARES = (0.5, 0.9, 0.99)

@@ -26,19 +26,19 @@ from netgrain.closed_form.rules import recorded_activation
 from netgrain.closed_form.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.correlation import fidelity
 from netgrain.ensemble import Make, Output, checked_output, describe_output, member, model_dtype, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.forms import Dense, Factored, Form, Kronecker
 from netgrain.geometry import Geometry
 from netgrain.origin import SMALL
 from netgrain.probes import Data, Gaussian, Origin, Probe
 from netgrain.products import Products
-from netgrain.progress import Bar
 from netgrain.provenance import Provenance
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 from netgrain.sampling import family_name
 from netgrain.spectrum import decompose
 from netgrain.statistics import DataStatistics
-from netgrain.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512

@@ -17,7 +17,7 @@ from netgrain.closed_form.rules import RULES, Pass, recorded_activation
 from netgrain.closed_form.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.closed_form.values import Block, Choice, Factor, Gain, Slope, Term, Value
 from netgrain.ensemble import Output
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 __all__ = ["Propagation", "norms", "pointwise", "positions", "weighted"]  # importing a file of rules registers them
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from netgrain.errors import NetgrainError
 from netgrain.failures import tensors_in
+from netgrain.runtime.errors import NetgrainError
 
 T = TypeVar("T")
 WEIGHTED = {"linear"} | {f"conv{turned}{n}d" for turned in ("", "_transpose") for n in (1, 2, 3)}

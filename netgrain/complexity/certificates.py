@@ -21,9 +21,9 @@ from netgrain.complexity.checks import check_finite, checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
 from netgrain.complexity.maps import Map, map_of
 from netgrain.ensemble import in_double
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
 
 Poincare = float | Mapping[int, float] | str
 LEVEL = 0.975  # of each of two one-sided limits, so that both hold with 95 %

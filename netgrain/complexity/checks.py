@@ -12,12 +12,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from netgrain import samples
-from netgrain.arguments import found, is_number
 from netgrain.ensemble import check_weights
-from netgrain.errors import NetgrainError
 from netgrain.failures import check_not_lazy
-from netgrain.samples import checked_samples
+from netgrain.runtime import samples
+from netgrain.runtime.arguments import found, is_number
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_samples
 
 checked_points = checked_samples  # what is measured is called points here
 

@@ -22,8 +22,8 @@ from netgrain.complexity.certificates import Poincare, poincare_constants
 from netgrain.complexity.checks import checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
 from netgrain.complexity.maps import Map, map_of
-from netgrain.errors import NetgrainError
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
 
 
 @dataclass(frozen=True, eq=False, repr=False)

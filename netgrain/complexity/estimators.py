@@ -18,15 +18,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from netgrain.arguments import whole
 from netgrain.complexity.checks import check_effort, check_finite, described, known
 from netgrain.complexity.maps import Map, Of, map_of
 from netgrain.complexity.products import Directions, forward_norms, reverse_norms
 from netgrain.ensemble import in_double, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.progress import Bar
-from netgrain.threads import one_thread
+from netgrain.runtime.arguments import whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 
 ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")
 FEW_OUTPUTS = 16  # up to here "auto" takes one backward pass per output

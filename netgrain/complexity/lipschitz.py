@@ -21,11 +21,11 @@ from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.product_bound import product_bound
 from netgrain.ensemble import in_double, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.flow import twice_differentiable
-from netgrain.progress import Bar
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 
 METHODS = ("auto", "exact", "power")
 FEW_OUTPUTS = 16  # up to here one backward pass per output costs less than power iteration

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
 from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype, seeded
-from netgrain.errors import NetgrainError
 from netgrain.failures import check_connected, check_finite_outputs, unwrapped_model
+from netgrain.runtime.errors import NetgrainError
 
 Of = str | Callable[[Tensor], Tensor]
 

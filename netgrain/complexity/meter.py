@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.arguments import found, whole
 from netgrain.complexity.checks import check_effort, checked_labels, checked_points, known
 from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
 from netgrain.complexity.maps import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.ensemble import seeded, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.failures import NotFinite, check_not_lazy
+from netgrain.runtime.arguments import found, whole
+from netgrain.runtime.errors import NetgrainError
 from netgrain.tracker import _evaluating
 
 Row = dict[str, Estimate]

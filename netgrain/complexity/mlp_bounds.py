@@ -22,8 +22,8 @@ from netgrain.closed_form.trace import Ref, Step, Weight, record, refs_in
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.maps import map_of
 from netgrain.complexity.product_bound import MOVES, SLOPES, Rule, largest_singular_value
-from netgrain.errors import NetgrainError
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
 
 POINTS_AT_ONCE = 256
 ACTIVATIONS = {*SLOPES, "leaky_relu", "elu"}

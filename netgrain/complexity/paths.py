@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_mode
 from netgrain.complexity.maps import map_of
 from netgrain.ensemble import forward, frozen, in_double, model_dtype, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.progress import Bar
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 
 INPUTS_AT_ONCE = 4096  # points on paths per forward pass
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from netgrain.complexity.maps import Map
 from netgrain.ensemble import in_double, stream
-from netgrain.errors import NetgrainError
 from netgrain.failures import check_connected
 from netgrain.flow import _prepare_forward_mode
+from netgrain.runtime.errors import NetgrainError
 
 BLOCK = 64  # points whose probes come from one generator, so that a probe belongs to a point, not to a batch
 

@@ -26,11 +26,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain.ensemble import best_device, checked_device, forward, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.models import layers
-from netgrain.progress import Bar
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 
 MEASURES = ("fourier", "chebyshev", "lz", "rayleigh", "path_tv")
 LEVELS = 16  # of the values, for Lempel–Ziv

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from netgrain.arguments import whole
 from netgrain.complexity.maps import Of
 from netgrain.complexity.meter import NOTHING, Meter, Row
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.estimate import Estimate
-from netgrain.packed import read_packed, write_packed
+from netgrain.runtime.arguments import whole
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

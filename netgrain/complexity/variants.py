@@ -32,11 +32,11 @@ from netgrain.complexity.estimators import (
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.products import vector_products
 from netgrain.ensemble import in_double
-from netgrain.errors import NetgrainError
 from netgrain.probes import Data
-from netgrain.progress import Bar
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 from netgrain.sampling import geometry_of
-from netgrain.threads import one_thread
 
 if TYPE_CHECKING:
     from netgrain.geometry import Geometry

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
-from netgrain.samples import checked_labels, checked_samples
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_labels, checked_samples
 
 MOST_CLASSES = 10**6  # each gets a name
 AT_ONCE = 4096  # samples converted to double precision together

@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
-from netgrain.errors import NetgrainError
-from netgrain.files import usual_mode
-from netgrain.progress import Bar
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import usual_mode
+from netgrain.runtime.progress import Bar
 
 CHUNK = 2**18
 PATIENCE = 30.0  # seconds without a byte

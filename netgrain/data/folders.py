@@ -17,7 +17,7 @@ from torch import Tensor
 
 from netgrain.arrays import MOST_BYTES
 from netgrain.data.dataset import generator_for
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 MOST_PIXELS = 2**26  # of one image: 8192 × 8192
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 SIDE = 32  # CIFAR images are 3 × 32 × 32
 PIXELS = 3 * SIDE * SIDE

@@ -19,8 +19,8 @@ from torch import Tensor
 from netgrain.data.dataset import Dataset, Split, as_binary, generator_for, resized, standardised
 from netgrain.data.download import fetch
 from netgrain.data.formats import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
-from netgrain.environment import environment
-from netgrain.errors import NetgrainError
+from netgrain.runtime.environment import environment
+from netgrain.runtime.errors import NetgrainError
 from netgrain.sets import SETS, set_named
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -22,9 +22,9 @@ from torch import Tensor
 from netgrain.arrays import check_sizes
 from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, generator_for
 from netgrain.data.folders import area_resized, pixels, read_folder
-from netgrain.errors import GrainWarning, NetgrainError
-from netgrain.files import is_file
-from netgrain.samples import check_finite_samples, check_two_classes
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.files import is_file
+from netgrain.runtime.samples import check_finite_samples, check_two_classes
 
 WHITE = 255  # whole-number images run from 0 to here
 AS_GIVEN = "as given"

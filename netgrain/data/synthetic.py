@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, channels, generator_for
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 Labels = Literal["linear", "quadratic", "sinusoidal"]
 KINDS: tuple[Labels, ...] = ("linear", "quadratic", "sinusoidal")

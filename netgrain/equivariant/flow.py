@@ -21,7 +21,7 @@ from scipy.integrate import BDF
 from scipy.special import softmax
 
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 LAUNCH = 5.0  # margin at which the polar coordinates take over; before it the norm need not grow
 LAUNCH_GROWTH, LAUNCH_TURN = 0.25, 0.02  # an Euler step: growth of the soft margin, share of |w|

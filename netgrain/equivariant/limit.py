@@ -11,8 +11,8 @@ from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
 from netgrain.equivariant.spectra import group_spectrum
-from netgrain.errors import NetgrainError
 from netgrain.groups import Group
+from netgrain.runtime.errors import NetgrainError
 
 NETS = ("group-cnn", "fully-connected", "diagonal", "circular")
 NARROW = 512  # inputs times hidden width of a fully connected network, about

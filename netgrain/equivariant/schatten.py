@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from netgrain.equivariant.spectra import RANK_THRESHOLD, Spectrum, as_spectrum
-from netgrain.errors import NetgrainError
 from netgrain.groups import Group
+from netgrain.runtime.errors import NetgrainError
 
 
 def schatten(group: Group | Spectrum, beta: Tensor, p: float) -> Tensor:

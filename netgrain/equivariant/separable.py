@@ -8,7 +8,7 @@ from scipy.optimize import linprog, nnls
 from torch import Tensor
 
 from netgrain.equivariant.parametrisation import Array
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 ZERO = 1e-9
 

@@ -16,8 +16,8 @@ from netgrain.equivariant.schatten import ranks, real_ratio, schatten_ratio, wei
 from netgrain.equivariant.spectra import Spectrum
 from netgrain.equivariant.stationarity import parameter_residual, stationarity
 from netgrain.equivariant.training import descend
-from netgrain.errors import NetgrainError
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
 
 METHODS = ("flow", "ngd", "sgd")
 MOST_WEIGHTS = 4000  # of the flow: its Jacobian is dense

@@ -23,8 +23,8 @@ from netgrain.equivariant.parametrisation import Array, Family, MatrixChains
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
 from netgrain.equivariant.spectra import Spectrum, block_spectrum
-from netgrain.errors import NetgrainError
 from netgrain.groups.so3 import SO3
+from netgrain.runtime.errors import NetgrainError
 
 
 def spherical_spectrum(bandwidth: int) -> Spectrum:

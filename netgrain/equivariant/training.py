@@ -25,8 +25,8 @@ from netgrain.equivariant.networks import linearisation
 from netgrain.equivariant.parametrisation import Array, Parametrisation
 from netgrain.equivariant.schatten import real_ratio, schatten_ratio
 from netgrain.equivariant.spectra import Spectrum
-from netgrain.errors import NetgrainError
 from netgrain.groups import Group
+from netgrain.runtime.errors import NetgrainError
 
 GROWTH, TURN = 1.0, 0.02
 RECORDS = 200

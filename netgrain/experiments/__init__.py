@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from netgrain.claims import Claim
-from netgrain.engine import Engine
-from netgrain.errors import NetgrainError
-from netgrain.files import write_whole
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import write_whole
+from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.units import Engine
 
 SCALES = ("smoke", "laptop", "paper")
 

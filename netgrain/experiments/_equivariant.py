@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import Limit, limit, make_network, real_ratio, schatten_objective, schatten_ratio, stable_rank
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.groups import Group, from_cayley, parse
-from netgrain.runs import Runner
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

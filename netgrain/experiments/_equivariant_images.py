@@ -13,13 +13,13 @@ from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.data import load
-from netgrain.engine import Outcome
 from netgrain.equivariant import Spectrum, group_spectrum, make_network, real_ratio, schatten_ratio
 from netgrain.equivariant.training import RECORDS
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.groups import Fourier, Group, cyclic, dihedral, direct, p4m
-from netgrain.threads import one_thread
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

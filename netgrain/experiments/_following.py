@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from netgrain.average import average_geometry
 from netgrain.claims import mean
 from netgrain.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.engine import Outcome
 from netgrain.ensemble import Make, gradients, member, stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.forms import Dense, Factored, Form
 from netgrain.geometry import Geometry
 from netgrain.probes import Gaussian
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome
 from netgrain.theory.conjectures import exchangeable, random_share
 from netgrain.theory.statements import cosine
-from netgrain.threads import one_thread
 from netgrain.training import Settings, accuracy, train_member
 
 DIFFERENCE = ("diff", 0, 1)

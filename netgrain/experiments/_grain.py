@@ -16,15 +16,15 @@ from torch import Tensor
 
 from netgrain.average import average_geometry
 from netgrain.data import Dataset, Split, load
-from netgrain.engine import Outcome
 from netgrain.ensemble import Make, best_device, stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.models import load_model
 from netgrain.probes import Gaussian
 from netgrain.relevance import Axes, axes
-from netgrain.runs import Runner
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 NARROW = {"ResNet18": 1 / 8, "ViT": 1 / 4, "VGG11": 1 / 8}  # widths at laptop scale; LeNet and MLP are always whole
 NORMS = {"ResNet18": "batch", "VGG11": "batch", "ViT": "layer"}  # of figures whose networks are normalised

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import Dataset, isotropic, planted
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain
 from netgrain.relevance import relevance
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.sweeps import spearman
 from netgrain.training import Settings, accuracy, train_member
 

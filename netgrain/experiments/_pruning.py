@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.scores import prune
 from netgrain.training import Settings, accuracy, train_member
 

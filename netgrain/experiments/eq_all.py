@@ -25,7 +25,7 @@ from netgrain.experiments import (
     eq_strips,
     eq_uncertainty,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import group_spectrum, weighted_rank
 from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import (
@@ -35,7 +34,8 @@ from netgrain.experiments._equivariant import (
     written,
 )
 from netgrain.groups import Group, planes_by_quaternions
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.experiments._equivariant import (
     AUTHORS_D8,
     NETS,
@@ -29,7 +28,8 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import schatten_objective
 from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import (
@@ -38,7 +37,8 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.experiments._equivariant import apart, apart_in, ask, group_named, over, tidy, train_all, written
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ from netgrain.experiments._equivariant_images import (
     ordering_claims,
     paired,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

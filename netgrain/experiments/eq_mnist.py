@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import make_network, predictor
 from netgrain.experiments._equivariant_images import (
     NETS,
@@ -37,7 +36,8 @@ from netgrain.experiments._equivariant_images import (
     ratios,
     stacked,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

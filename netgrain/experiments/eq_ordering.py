@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.experiments._equivariant import (
     HUES,
     NETS,
@@ -27,7 +26,8 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

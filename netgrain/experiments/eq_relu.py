@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import make_network, train
 from netgrain.experiments._equivariant_images import levels_and_changes, log_change, paired, recorded_steps
 from netgrain.groups import dihedral
-from netgrain.runs import Runner
-from netgrain.threads import one_thread
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import (
     FullyConnected,
     SphericalNetwork,
@@ -34,8 +33,9 @@ from netgrain.equivariant import (
     weighted_rank,
 )
 from netgrain.experiments._equivariant_images import band, log_change, paired, recorded_steps, tidy
-from netgrain.runs import Runner
-from netgrain.threads import one_thread
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.equivariant import limit, support_vector
 from netgrain.experiments._equivariant_images import band, descend, paired, tidy, two_digits
 from netgrain.groups import Fourier, Group, dihedral, p4m
-from netgrain.runs import Runner
-from netgrain.threads import one_thread
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim
-from netgrain.engine import Outcome
 from netgrain.experiments._equivariant import (
     NETS,
     apart,
@@ -31,7 +30,8 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

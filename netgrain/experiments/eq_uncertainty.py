@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import ROUNDING, Claim, claim
-from netgrain.engine import Outcome
 from netgrain.equivariant import weighted_rank
 from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import BARE, group_named, tidy
 from netgrain.groups import Group
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,10 +20,10 @@ from torch import Tensor
 from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, decided, mean
 from netgrain.data import doughnut
-from netgrain.engine import Outcome
 from netgrain.ensemble import Make, stream
 from netgrain.models import load_model
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.training import Settings, accuracy, train_member
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from netgrain.claims import Claim, claim
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain, _planted
 from netgrain.experiments._planted import GRID, LABELS, POSITIVE, Cell, Curve, Judged
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

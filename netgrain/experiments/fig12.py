@@ -19,7 +19,7 @@ from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain, fig3
 from netgrain.experiments._following import MORE
 from netgrain.experiments.fig3 import Pair
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 from netgrain.training import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from netgrain.claims import Claim, claim, mean
 from netgrain.experiments import fig12
 from netgrain.experiments._following import MORE
 from netgrain.experiments.fig12 import Config, Result
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

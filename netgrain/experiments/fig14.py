@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.claims import Claim, claim, mean
 from netgrain.experiments import _grain, _planted
 from netgrain.experiments._planted import GRID, LABELS, POSITIVE, Cell, Curve, Judged
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain
 from netgrain.experiments._following import MORE, Inside, Rise
 from netgrain.forms import Dense, Form, Kronecker
 from netgrain.geometry import data_covariance
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.training import Settings
 
 if TYPE_CHECKING:

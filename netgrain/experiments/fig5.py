@@ -26,14 +26,14 @@ from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import linear_and_circle, without
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
-from netgrain.errors import NetgrainError
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference
-from netgrain.runs import Runner
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.training import Settings, accuracy, train_member
 
 if TYPE_CHECKING:

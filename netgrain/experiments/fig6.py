@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference
 from netgrain.geometry import data_covariance
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.scores import eliminate_variance, feature_basis, random_baseline
 from netgrain.training import Settings, accuracy, train_member
 

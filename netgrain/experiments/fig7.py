@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim
-from netgrain.engine import Outcome
 from netgrain.estimate import Estimate
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.theory import STATEMENTS, figures
 from netgrain.theory.statements import Job
 

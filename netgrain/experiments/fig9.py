@@ -17,10 +17,10 @@ from torch import Tensor
 
 from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.geometry import Geometry, corr
 from netgrain.models import load_model
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

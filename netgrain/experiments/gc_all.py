@@ -25,7 +25,7 @@ from netgrain.experiments import (
     gc_regression,
     gc_spectral,
 )
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

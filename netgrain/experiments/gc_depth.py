@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.estimate import Estimate
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 from netgrain.sweeps import Curve, Panel, at_start, expected_at_start, monotone
 
 if TYPE_CHECKING:

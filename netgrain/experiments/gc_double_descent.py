@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import ROUNDING, Claim, claim, mean
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, spearman
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 from netgrain.sweeps import Curves, Panel, Scale, along, monotone, scales
 
 if TYPE_CHECKING:

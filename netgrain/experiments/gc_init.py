@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.estimate import Estimate
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 from netgrain.sweeps import Curve, Panel, Scale, along, at_start, expected_at_start, monotone, scales
 
 if TYPE_CHECKING:

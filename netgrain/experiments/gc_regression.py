@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.claims import Claim, claim
-from netgrain.engine import Outcome
 from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, monotone
 from netgrain.training import Settings, train_member
 

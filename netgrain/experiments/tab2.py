@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from netgrain.claims import Claim
 from netgrain.experiments import _pruning, tab1
 from netgrain.experiments._pruning import Config, Result
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from netgrain.errors import NetgrainError
 from netgrain.groups.irreps import DRAWS, GAP, Complex, homomorphism_error, irrep_of_module
 from netgrain.groups.laws import Ints
 from netgrain.groups.structure import AnyStructure
+from netgrain.runtime.errors import NetgrainError
 
 INTEGER = 1e-6  # how near χ(e) must be to an integer
 HOMOMORPHISM = 1e-10  # largest error accepted on generators

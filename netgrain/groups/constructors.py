@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
 from netgrain.groups.group import Group
 from netgrain.groups.laws import Ints, check_table
 from netgrain.groups.planning import check_bytes
 from netgrain.groups.structure import Abelian, AnyStructure, Direct, Semidirect, Table
+from netgrain.runtime.errors import NetgrainError
 
 ActionLike = Tensor | Ints | Sequence[Sequence[int]]
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from netgrain.errors import NetgrainError
 from netgrain.groups.laws import Ints
 from netgrain.groups.structure import AnyStructure
+from netgrain.runtime.errors import NetgrainError
 
 Complex = NDArray[np.complex128]
 

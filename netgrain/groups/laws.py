@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 Ints = NDArray[np.int64]
 Multiply = Callable[[Ints, Ints], Ints]
@@ -26,7 +26,7 @@ def check_table(table: object) -> Ints:
     (2, 2)
     >>> check_table([[0, 1], [1, 1]])
     Traceback (most recent call last):
-    netgrain.errors.NetgrainError: not a group: row 1 holds 1 twice; every row of a Cayley table holds each ... once.
+    netgrain.runtime.errors.NetgrainError: not a group: row 1 holds 1 twice; every row ... holds each ... once.
     """
     try:
         found = np.asarray(table)

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 
-from netgrain.errors import NetgrainError
 from netgrain.groups.constructors import (
     alternating,
     cyclic,
@@ -20,6 +19,7 @@ from netgrain.groups.constructors import (
     symmetric,
 )
 from netgrain.groups.group import Group
+from netgrain.runtime.errors import NetgrainError
 
 FAMILIES: dict[str, Callable[[int], Group]] = {
     "c": cyclic,
@@ -43,7 +43,7 @@ def parse(text: str) -> Group:
     (512, 'C8xC8:D8')
     >>> parse("D61")
     Traceback (most recent call last):
-    netgrain.errors.NetgrainError: 'D61': dihedral(order=) expects a positive multiple of 2 as order; found 61.
+    netgrain.runtime.errors.NetgrainError: 'D61': dihedral(order=) expects a positive multiple of 2 as order; found 61.
     """
     words = re.sub(r"[\s_()]", "", text).replace("×", "x").replace("⋊", ":").replace("*", "x")
     normal, colon, acting = words.partition(":")

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 
 @cache

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from netgrain.complexity.maps import Of
 from netgrain.complexity.tracker import ComplexityTracker, scalars
-from netgrain.errors import GrainWarning, NetgrainError
 from netgrain.integrations.points import MissingExtra, inputs_and_labels, random_batch
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 NAMESPACES = ("lightning.pytorch", "pytorch_lightning")
 

@@ -17,7 +17,7 @@ from torch.utils.data import (
 )
 
 from netgrain.ensemble import seeded, stream
-from netgrain.errors import NetgrainError, install
+from netgrain.runtime.errors import NetgrainError, install
 
 WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import unwrapped
 from netgrain.complexity.maps import Of
 from netgrain.complexity.tracker import ComplexityTracker, scalars
-from netgrain.errors import NetgrainError
 from netgrain.integrations.points import MissingExtra, labels, random_batch
-from netgrain.packed import read_packed
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed
 
 try:
     from transformers import TrainerCallback

@@ -3,8 +3,8 @@
 import math
 from numbers import Integral, Real
 
-from netgrain.errors import NetgrainError
 from netgrain.model_names import did_you_mean
+from netgrain.runtime.errors import NetgrainError
 
 
 def check_whole_number(owner: str, name: str, value: object, hint: str, *, at_least: int = 1) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file
 from netgrain.model_names import did_you_mean, no_file
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file
 
 # The modules each folder brought along, by name. Two folders may both have a `helper.py`.
 _brought: dict[Path, dict[str, ModuleType]] = {}

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from netgrain.errors import NetgrainError
 from netgrain.models import layers
 from netgrain.models.arguments import check_shared, scaled
+from netgrain.runtime.errors import NetgrainError
 
 SMALLEST_IMAGE = 16  # 16 → 12 → 6 → 2 → 1 under two rounds of a valid 5×5 convolution and a 2×2 pool
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from netgrain.errors import NetgrainError, install
 from netgrain.model_names import TIMM, did_you_mean
 from netgrain.models.arguments import check_whole_number
+from netgrain.runtime.errors import NetgrainError, install
 
 PREFIX = TIMM
 MISSING = ("nms", "qnms")

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from netgrain.errors import NetgrainError
 from netgrain.models import layers
 from netgrain.models.arguments import check_shared, check_switch, check_whole_number, scaled
+from netgrain.runtime.errors import NetgrainError
 
 HEAD_SIZE = 16
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 Criterion = Callable[[Any, Tensor], Tensor]
 State = dict[str, Tensor]

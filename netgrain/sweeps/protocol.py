@@ -17,11 +17,11 @@ from netgrain import regularizers
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
 from netgrain.data import load
-from netgrain.engine import Outcome
 from netgrain.ensemble import Make, stream
-from netgrain.errors import NetgrainError
 from netgrain.models import load_model
-from netgrain.runs import Runner
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.sweeps.curve import Curve
 from netgrain.training import Settings, Trained, accuracy, train_member
 from netgrain.training.loop import full_loss

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.engine import Outcome
 from netgrain.ensemble import member, stream
-from netgrain.runs import Runner
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
 from netgrain.sweeps.protocol import Perceptron, weight_variance
 
 POINTS = 2  # Gaussian inputs at which a network is measured; its expectation is the same at every one

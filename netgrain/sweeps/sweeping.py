@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.engine import Engine, Outcome, Processes, Unit, engine_for, in_order
 from netgrain.ensemble import Make, best_device, checked_device, member, stream
-from netgrain.errors import NetgrainError
-from netgrain.progress import Bar
 from netgrain.regularizers import Regularizer
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.sweeps.curve import Curve
 from netgrain.sweeps.protocol import curve_of, measured
 from netgrain.training import Settings, train_member

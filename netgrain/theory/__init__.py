@@ -10,11 +10,11 @@ import difflib
 import time
 from pathlib import Path
 
-from netgrain.errors import NetgrainError
-from netgrain.progress import Bar
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
 from netgrain.theory import conjectures, expectations, pooled, relu, theorems
 from netgrain.theory.statements import Check, Job, Statement, timed
-from netgrain.threads import one_thread
 
 SCALES = ("smoke", "laptop")
 STATEMENTS: dict[str, Check] = {

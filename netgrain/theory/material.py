@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from netgrain.data import Dataset, load
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from netgrain.theory.statements import Job
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from netgrain.ensemble import in_double
-from netgrain.errors import NetgrainError
-from netgrain.packed import read_packed, write_packed
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.training.loop import Run
 from netgrain.training.settings import State, copied, tensors_of
 

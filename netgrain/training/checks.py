@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.ensemble import forward, model_dtype
-from netgrain.errors import NetgrainError
-from netgrain.samples import checked_labels, checked_samples, scoring, tensor_of
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 
 
 def member_numbers(members: int | Sequence[int]) -> list[int]:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.ensemble import Make, built, forward, member, model_dtype, widest
-from netgrain.errors import NetgrainError
 from netgrain.regularizers import Regularizer
-from netgrain.samples import checked_labels, checked_samples, scoring, tensor_of
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 from netgrain.training.checks import evaluating
 from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
 

@@ -12,12 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.engine import Engine, Local, Outcome, Processes, Unit, engine_for, in_order
 from netgrain.ensemble import Make, best_device, checked_device, member, seeded, stream
-from netgrain.errors import GrainWarning, NetgrainError
-from netgrain.progress import Bar
 from netgrain.regularizers import Regularizer
-from netgrain.threads import one_thread
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.local import Local
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.training.checkpoint import Checkpoint, flat, under
 from netgrain.training.checks import checked, member_numbers
 from netgrain.training.loop import Run, accuracy, fresh

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.ensemble import Make, member, stream
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 State = dict[str, Tensor]
 

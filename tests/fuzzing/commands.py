@@ -130,7 +130,7 @@ HEAVY = (
     *("netgrain.checking.check", "netgrain.audit.auditing.audit", "netgrain.audit.signals.visible"),
     *("netgrain.experiments.run_experiment", "netgrain.reproduction.reproduce", "netgrain.doctor.examine"),
     *("netgrain.equivariant.limit", "netgrain.complexity.complexities", "netgrain.average.average_geometry"),
-    *("netgrain.theory.STATEMENTS", "netgrain.planning.plan_experiment", "netgrain.planning.plan_geometry"),
+    *("netgrain.theory.STATEMENTS", "netgrain.runtime.cost.plan_experiment", "netgrain.runtime.cost.plan_geometry"),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 from tests.fuzzing.rules import Failure, Random, Target, check_sentence, each, untouched
 from tests.fuzzing.spoiling import mutated
 

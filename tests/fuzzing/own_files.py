@@ -27,7 +27,7 @@ def _geometries() -> tuple[Packed, ...]:
 
     import netgrain as ng
     from netgrain.models import LeNet
-    from netgrain.packed import read_packed
+    from netgrain.runtime.packed import read_packed
 
     conv = partial(LeNet, channels=1, image_size=16, width=0.5)
     made = [
@@ -49,7 +49,7 @@ def _geometries() -> tuple[Packed, ...]:
 
 @cache
 def _golden() -> Packed:
-    from netgrain.packed import read_packed
+    from netgrain.runtime.packed import read_packed
     from netgrain.testing import write_golden
 
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def _unit() -> Packed:
 
 def draw_packed(rng: Random, packed: Packed, sealed: bool = True) -> bytes:
     """A file with a right checksum over spoiled content, or (always with sealed=False) a spoiled file."""
-    from netgrain.packed import write_packed
+    from netgrain.runtime.packed import write_packed
 
     kind, header, tensors = packed
     if sealed and rng.random() < 0.6:
@@ -150,9 +150,10 @@ def draw_run(rng: Random, sealed: bool = False) -> tuple[bytes, bytes]:
 
 
 def run_run(value: tuple[bytes, bytes], folder: Path, sealed: bool = False) -> bool:
-    from netgrain.engine import Local, Outcome, Unit
     from netgrain.experiments import conclude_again
-    from netgrain.runs import RunFolder, Runner
+    from netgrain.runtime.local import Local
+    from netgrain.runtime.run_folder import RunFolder, Runner
+    from netgrain.runtime.units import Outcome, Unit
 
     path = folder / "run"
     unit = path / "units" / f"{Unit(UNIT).id}.safetensors"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from netgrain.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 SECONDS = 10  # for one input
 MEMORY = 3 * 2**29  # bytes above what the process has: an input that needs more is a failure

@@ -141,7 +141,7 @@ def _read_layers(text: str) -> None:
 
 
 def _find_engine(text: str) -> None:
-    from netgrain.engine import engine
+    from netgrain.runtime.engines import engine
 
     engine(text, 1)
 

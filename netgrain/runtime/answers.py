@@ -12,10 +12,10 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from netgrain.engine.current import here
-from netgrain.engine.units import Outcome, Work
-from netgrain.errors import GrainWarning, NetgrainError
-from netgrain.memory import shortage
+from netgrain.runtime.engine_in_use import here
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.memory import shortage
+from netgrain.runtime.units import Outcome, Work
 
 Answer = tuple[bytes, bytes]  # JSON; tensors
 

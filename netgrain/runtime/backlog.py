@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 ATTEMPTS = 5  # times that a unit is lost before it is given up
 LATE = "no answer within the deadline"  # one reason for that

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 RENUMBER = "np.unique(y, return_inverse=True)[1] numbers them from 0"
 

@@ -7,7 +7,7 @@ import operator
 from numbers import Real
 from typing import Any
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 MOST_INPUTS = 10**8  # one input of more numbers than this does not fit a computer together with its gradients
 LONGEST = 60  # characters of a value in a sentence

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from netgrain.engine.local import Local
-from netgrain.engine.processes import Processes, most_workers
-from netgrain.engine.units import Engine, Outcome, Unit, in_order
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.local import Local
+from netgrain.runtime.processes import Processes, most_workers
+from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 
 WORTH_FORKING = 5.0  # seconds of remaining work
 AHEAD = 8  # units per worker that may be finished before their turn: bounds the memory of the reader

@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from netgrain.arguments import found
-from netgrain.errors import NetgrainError
-from netgrain.files import is_file, write_whole
+from netgrain.runtime.arguments import found
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.files import is_file, write_whole
 
 
 def write_packed(path: str | Path, kind: str, header: dict[str, Any], tensors: dict[str, Tensor]) -> Path:

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from netgrain.engine.current import current, inside_a_unit
-from netgrain.engine.local import Local
-from netgrain.engine.on_ray import Ray
-from netgrain.engine.on_slurm import Slurm
-from netgrain.engine.processes import Processes
-from netgrain.engine.units import Engine
-from netgrain.errors import NetgrainError
+from netgrain.runtime.engine_in_use import current, inside_a_unit
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.local import Local
+from netgrain.runtime.on_ray import Ray
+from netgrain.runtime.on_slurm import Slurm
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.units import Engine
 
 ENGINES: dict[str, Callable[..., Engine]] = {"local": Local, "processes": Processes, "ray": Ray, "slurm": Slurm}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from netgrain.engine.units import Engine
+from netgrain.runtime.units import Engine
 
 _current: ContextVar[Engine | None] = ContextVar("engine", default=None)
 _inside: ContextVar[bool] = ContextVar("inside a unit", default=False)

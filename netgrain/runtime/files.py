@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from netgrain.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 
 def write_whole(path: str | Path, content: bytes) -> Path:

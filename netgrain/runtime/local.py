@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from netgrain.engine.current import here
-from netgrain.engine.units import Outcome, Unit, Work
-from netgrain.threads import one_thread
+from netgrain.runtime.engine_in_use import here
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Outcome, Unit, Work
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netgrain.engine.answers import Answer, answer, failure, outcome_of
-from netgrain.engine.backlog import LATE, Backlog
-from netgrain.engine.processes import most_workers
-from netgrain.engine.units import Outcome, Unit, Work
-from netgrain.environment import environment
-from netgrain.errors import NetgrainError, install
 from netgrain.provenance import versions
-from netgrain.threads import one_thread_for_good
+from netgrain.runtime.answers import Answer, answer, failure, outcome_of
+from netgrain.runtime.backlog import LATE, Backlog
+from netgrain.runtime.environment import environment
+from netgrain.runtime.errors import NetgrainError, install
+from netgrain.runtime.processes import most_workers
+from netgrain.runtime.threads import one_thread_for_good
+from netgrain.runtime.units import Outcome, Unit, Work
 
 # Without these a host whose cable is pulled is not missed for minutes. They belong on every node of a cluster, before
 # `ray start`: docs/reliability.md has them as lines for a shell.

@@ -18,11 +18,12 @@ from typing import Any
 
 from safetensors.torch import save as to_bytes
 
-from netgrain.engine import Outcome, Processes, Unit, Work, most_workers
-from netgrain.engine.backlog import LATE
-from netgrain.errors import NetgrainError
-from netgrain.memory import free_memory, in_words
-from netgrain.runs import RunFolder, Runner
+from netgrain.runtime.backlog import LATE
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import free_memory, in_words
+from netgrain.runtime.processes import Processes, most_workers
+from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.units import Outcome, Unit, Work
 from netgrain.sampling import CHUNK, MOST_MEMBERS
 
 SAMPLES = 3  # units of a stage that are measured

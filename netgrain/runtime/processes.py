@@ -17,11 +17,11 @@ from multiprocessing.context import ForkProcess
 
 import torch
 
-from netgrain.engine.answers import Answer, answer, outcome_of
-from netgrain.engine.backlog import ATTEMPTS, LATE, Backlog
-from netgrain.engine.local import Local
-from netgrain.engine.units import Outcome, Unit, Work
-from netgrain.threads import one_thread_for_good
+from netgrain.runtime.answers import Answer, answer, outcome_of
+from netgrain.runtime.backlog import ATTEMPTS, LATE, Backlog
+from netgrain.runtime.local import Local
+from netgrain.runtime.threads import one_thread_for_good
+from netgrain.runtime.units import Outcome, Unit, Work
 
 
 def can_fork() -> bool:
