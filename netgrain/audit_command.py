@@ -165,7 +165,7 @@ def _samples(
     """A named set as it is standardised, or the user's own data, standardised here."""
     path = Path(data)
     if path.suffix == ".npz" or path.is_dir() or data.endswith("/"):
-        from netgrain.data.own import normalised, read
+        from netgrain.data.sources import normalised, read
 
         return normalised(read(path, strict=strict, size=size, limit=limit, seed=seed))
     from netgrain.data import load
@@ -225,8 +225,8 @@ def visible(
 ) -> None:
     """How strongly do fresh networks react to this pattern? Its gain, its rank, and the layer that loses it."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.arrays import read_arrays
         from netgrain.audit.signals import visible as seen
+        from netgrain.data.arrays import read_arrays
         from netgrain.probes import parse_probe
 
         (pattern,) = read_arrays(signal, "signal")

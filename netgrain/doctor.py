@@ -20,11 +20,11 @@ from torch import nn
 from netgrain import __version__
 from netgrain.average import average_geometry
 from netgrain.data.images import bringing, place_of
+from netgrain.data.names import SETS
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.units import Outcome, Unit, in_order
-from netgrain.sets import SETS
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within

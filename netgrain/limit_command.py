@@ -98,7 +98,7 @@ def _points(G: Group, points: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor]:
-    from netgrain.arrays import read_arrays
+    from netgrain.data.arrays import read_arrays
 
     X, y = read_arrays(path, "X", "y")
     return X, y

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.arrays import read_arrays
+from netgrain.data.arrays import read_arrays
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from netgrain.data.names import check_source
 from netgrain.model_names import BUILTIN_NAMES, check_name
 from netgrain.runtime.arguments import MOST_INPUTS
 from netgrain.runtime.errors import GrainWarning, NetgrainError
-from netgrain.sets import check_source
 
 if TYPE_CHECKING:
     from netgrain.data import Dataset
@@ -145,8 +145,8 @@ def samples_of(
 
 def _read_npz(path: Path) -> Dataset:
     """X (floating) and y (labels) from a file of the user, as they are."""
-    from netgrain.arrays import read_arrays
     from netgrain.data import Dataset
+    from netgrain.data.arrays import read_arrays
 
     X, y = read_arrays(path, "X", "y")
     return Dataset(X, y, path.name, (), "as it is in the file")

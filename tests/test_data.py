@@ -27,7 +27,7 @@ from netgrain.data import Dataset, Split
 from netgrain.data import download as downloads
 from netgrain.data.dataset import channel_moments
 from netgrain.data.download import Source, download, extract
-from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx, read_mnist_pair
+from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read_idx, read_mnist_pair
 from netgrain.data.images import DIGITS, MNIST_OPENING
 from netgrain.runtime.errors import NetgrainError
 
@@ -402,7 +402,7 @@ def test_mnist_and_fashion_mnist_are_not_taken_for_each_other(tmp_path: Path, mo
 
 
 def _ignore_size(files: list[Path], name: str, classes: tuple[str, ...], official: bool) -> object:
-    from netgrain.data.formats import read_mnist_pair
+    from netgrain.data.image_files import read_mnist_pair
     from netgrain.data.images import Raw
 
     return Raw(read_mnist_pair(files[0], files[1]), read_mnist_pair(files[2], files[3]), name, classes)

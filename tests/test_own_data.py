@@ -15,10 +15,10 @@ import pytest
 import torch
 from PIL import Image
 
-from netgrain.arrays import read_arrays
 from netgrain.data import Dataset
+from netgrain.data.arrays import read_arrays
 from netgrain.data.folders import area_resized
-from netgrain.data.own import from_dataset, from_tensors, normalised, read
+from netgrain.data.sources import from_dataset, from_tensors, normalised, read
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 TABLE = np.array([[0.0, 1.0], [2.0, 5.0], [1.0, 3.0]])

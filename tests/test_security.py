@@ -28,14 +28,14 @@ from torch import nn
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.arrays import read_arrays
 from netgrain.audit.page import page
 from netgrain.audit.trained import read_weights
 from netgrain.complexity_command import _state
 from netgrain.data import download as downloads
+from netgrain.data.arrays import read_arrays
 from netgrain.data.download import download, extract
-from netgrain.data.formats import read_cifar_binary, read_cifar_python, read_idx
-from netgrain.data.own import read
+from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read_idx
+from netgrain.data.sources import read
 from netgrain.models import load_model
 from netgrain.probes import parse_probe
 from netgrain.runtime.files import csv_cell, write_whole
@@ -244,7 +244,7 @@ def test_a_few_bytes_of_a_pickle_do_not_claim_gigabytes(tmp_path: Path) -> None:
     file = tmp_path / "data_batch_1"
     file.write_bytes(b"\x80\x02}r" + struct.pack("<I", 2**31) + b".")
     code = (
-        "import resource, sys\nfrom netgrain.data.formats import read_cifar_python\n"
+        "import resource, sys\nfrom netgrain.data.image_files import read_cifar_python\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))\n"
         "try:\n    read_cifar_python(sys.argv[1])\nexcept ValueError as e:\n    print(e)\n"
@@ -293,7 +293,7 @@ def test_a_member_is_not_written_through_a_link_made_by_another(tmp_path: Path) 
 
 
 def test_an_array_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.arrays.MOST_BYTES", 10**5)
+    monkeypatch.setattr("netgrain.data.arrays.MOST_BYTES", 10**5)
     np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((10**5, 2)), y=np.zeros(10**5, int))
     assert (tmp_path / "bomb.npz").stat().st_size < 10**4
     for reader in (read, lambda file: read_arrays(file, "X", "y")):

@@ -3,28 +3,6 @@
 Downloading and unpacking are in `netgrain.data.download`.
 """
 
-from netgrain.data.dataset import Dataset, Split, as_binary, balanced, resized, standardised
-from netgrain.data.images import cifar2, cifar10, digits, fashion_mnist, load, looking_in, mnist
-from netgrain.data.synthetic import doughnut, gaussian_like, isotropic, linear_and_circle, planted, without
+import lazy_loader
 
-__all__ = [
-    "Dataset",
-    "Split",
-    "as_binary",
-    "balanced",
-    "cifar2",
-    "cifar10",
-    "digits",
-    "doughnut",
-    "fashion_mnist",
-    "gaussian_like",
-    "isotropic",
-    "linear_and_circle",
-    "load",
-    "looking_in",
-    "mnist",
-    "planted",
-    "resized",
-    "standardised",
-    "without",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.arrays import MOST_BYTES
+from netgrain.data.arrays import MOST_BYTES
 from netgrain.data.dataset import generator_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from netgrain.data.dataset import Dataset, Split, as_binary, generator_for, resized, standardised
 from netgrain.data.download import fetch
-from netgrain.data.formats import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
+from netgrain.data.image_files import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
+from netgrain.data.names import SETS, set_named
 from netgrain.runtime.environment import environment
 from netgrain.runtime.errors import NetgrainError
-from netgrain.sets import SETS, set_named
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_VEHICLES = (0, 1, 8, 9)

@@ -88,8 +88,8 @@ def npz_bytes(rng: Random) -> bytes:
 
 
 def run_npz(content: bytes, folder: Path) -> bool:
-    from netgrain.arrays import read_arrays
-    from netgrain.data.own import read
+    from netgrain.data.arrays import read_arrays
+    from netgrain.data.sources import read
     from netgrain.shell import samples_of
 
     file = folder / "a.npz"
@@ -103,7 +103,7 @@ def run_npz(content: bytes, folder: Path) -> bool:
 
 
 def run_npy(content: bytes, folder: Path) -> bool:
-    from netgrain.arrays import read_arrays
+    from netgrain.data.arrays import read_arrays
     from netgrain.probes import parse_probe
 
     file = folder / "a.npy"
@@ -132,7 +132,7 @@ def draw_idx(rng: Random) -> tuple[bytes, bytes]:
 
 def run_idx(pair: tuple[bytes, bytes], folder: Path) -> bool:
     from netgrain.data import load
-    from netgrain.data.formats import read_mnist_pair
+    from netgrain.data.image_files import read_mnist_pair
 
     inside = folder / "mnist"
     inside.mkdir()
@@ -153,7 +153,7 @@ def _cifar_python() -> bytes:
 
 
 def run_cifar(content: bytes, folder: Path, python: bool) -> bool:
-    from netgrain.data.formats import read_cifar_binary, read_cifar_python
+    from netgrain.data.image_files import read_cifar_binary, read_cifar_python
 
     file = folder / "data_batch_1"
     file.write_bytes(content)
@@ -189,7 +189,7 @@ def draw_picture(rng: Random) -> tuple[bytes, bool, int | None]:
 
 
 def run_folder(value: tuple[bytes, bool, int | None], folder: Path) -> bool:
-    from netgrain.data.own import read
+    from netgrain.data.sources import read
 
     content, strict, size = value
     for name, image in (

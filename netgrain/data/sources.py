@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.arrays import check_sizes
+from netgrain.data.arrays import check_sizes
 from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, generator_for
 from netgrain.data.folders import area_resized, pixels, read_folder
 from netgrain.runtime.errors import GrainWarning, NetgrainError
