@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from netgrain.data.names import check_source
-from netgrain.model_names import BUILTIN_NAMES, check_name
+from netgrain.models.names import BUILTIN_NAMES, check_name
 from netgrain.runtime.arguments import MOST_INPUTS
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
@@ -80,7 +80,7 @@ def parse_input(text: str) -> tuple[int, ...]:
 
 def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
-    from netgrain.models.loading import load_model
+    from netgrain.models.specs import load_model
     from netgrain.runtime.memory import shortage
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]

@@ -192,7 +192,7 @@ def test_out_writes_four_files_that_agree(run: Run) -> None:
 )
 def test_sizes_of_the_input_reach_the_model(run: Run, spec: str, shape: str, options: dict[str, int]) -> None:
     family = shell.family(spec, shell.parse_input(shape))
-    assert isinstance(family, netgrain.models.loading.ModelSpec)
+    assert isinstance(family, netgrain.models.specs.ModelSpec)
     assert dict(family.options) == options
 
 

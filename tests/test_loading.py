@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from netgrain.models import BUILTIN_NAMES, MLP, ResNet18, load_model
-from netgrain.models.loading import ModelSpec, _value
+from netgrain.models.specs import ModelSpec, _value
 from netgrain.runtime.errors import NetgrainError
 
 NET = """

@@ -16,7 +16,7 @@ from netgrain.average import average_geometry
 from netgrain.ensemble import Make, built, forward, member, model_dtype
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr
-from netgrain.model_names import did_you_mean
+from netgrain.models.names import did_you_mean
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
 from netgrain.sampling import family_name

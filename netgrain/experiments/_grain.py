@@ -19,7 +19,7 @@ from netgrain.data import Dataset, Split, load
 from netgrain.ensemble import Make, best_device, stream
 from netgrain.estimate import Estimate
 from netgrain.geometry import Geometry, corr, data_covariance
-from netgrain.models import load_model
+from netgrain.models.specs import load_model
 from netgrain.probes import Gaussian
 from netgrain.relevance import Axes, axes
 from netgrain.runtime.errors import NetgrainError

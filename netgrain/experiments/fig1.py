@@ -21,7 +21,7 @@ from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, decided, mean
 from netgrain.data import doughnut
 from netgrain.ensemble import Make, stream
-from netgrain.models import load_model
+from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings, accuracy, train_member

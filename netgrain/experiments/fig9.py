@@ -18,7 +18,7 @@ from torch import Tensor
 from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, mean
 from netgrain.geometry import Geometry, corr
-from netgrain.models import load_model
+from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -3,7 +3,7 @@
 import math
 from numbers import Integral, Real
 
-from netgrain.model_names import did_you_mean
+from netgrain.models.names import did_you_mean
 from netgrain.runtime.errors import NetgrainError
 
 

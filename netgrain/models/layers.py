@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.model_names import did_you_mean
+from netgrain.models.names import did_you_mean
 from netgrain.runtime.errors import NetgrainError
 
 Activation = str | Callable[..., Any]  # a name, a maker of modules, or a function from tensor to tensor

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from netgrain.model_names import TIMM, did_you_mean
 from netgrain.models.arguments import check_whole_number
+from netgrain.models.names import TIMM, did_you_mean
 from netgrain.runtime.errors import NetgrainError, install
 
 PREFIX = TIMM

@@ -18,7 +18,7 @@ from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
 from netgrain.data import load
 from netgrain.ensemble import Make, stream
-from netgrain.models import load_model
+from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

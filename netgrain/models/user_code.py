@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netgrain.model_names import did_you_mean, no_file
+from netgrain.models.names import did_you_mean, no_file
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
 
