@@ -21,7 +21,7 @@ from measure import machine
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.ensemble import member
+from netgrain.families.members import member
 from netgrain.models import MLP, LeNet, ResNet18, ViT
 
 SHAPE = (1, 32, 32)

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from measure import machine, measured
 from torch import Tensor, nn
 
-from netgrain.ensemble import member
+from netgrain.families.members import member
 from netgrain.models import LeNet
 from netgrain.training import Settings, minibatch_order, train, train_member
 

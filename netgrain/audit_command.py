@@ -227,7 +227,7 @@ def visible(
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.audit.signals import visible as seen
         from netgrain.data.arrays import read_arrays
-        from netgrain.probes import parse_probe
+        from netgrain.families.probes import parse_probe
 
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
@@ -248,7 +248,7 @@ def card(
     with plain_words():
         from netgrain.audit.cards import card as made
         from netgrain.average import average_geometry
-        from netgrain.probes import parse_probe
+        from netgrain.families.probes import parse_probe
 
         check_folder(out)
         shape = parse_input(input_shape)

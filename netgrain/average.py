@@ -9,10 +9,18 @@ from typing import Any
 import torch
 
 from netgrain.closed_form.geometry import closed_form_geometry
-from netgrain.closed_form.trace import Unsupported
-from netgrain.ensemble import Make, check_differentiable, checked_device, checked_output, gradients, member, model_dtype
+from netgrain.families.members import (
+    Make,
+    check_differentiable,
+    checked_device,
+    checked_output,
+    gradients,
+    member,
+    model_dtype,
+)
+from netgrain.families.probes import checked_probe
+from netgrain.families.trace import Unsupported
 from netgrain.geometry import Geometry
-from netgrain.probes import checked_probe
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage

@@ -21,7 +21,8 @@ from torch import Tensor
 from netgrain.agreement import leading_ratio, ratio_along, ratio_of
 from netgrain.average import closed_form
 from netgrain.closed_form.geometry import energies_along_points
-from netgrain.ensemble import (
+from netgrain.estimate import Estimate
+from netgrain.families.members import (
     Make,
     Output,
     check_differentiable,
@@ -31,11 +32,10 @@ from netgrain.ensemble import (
     model_dtype,
     stream,
 )
-from netgrain.estimate import Estimate
+from netgrain.families.origin import resolve
+from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.forms import Form
 from netgrain.geometry import Geometry, corr
-from netgrain.origin import resolve
-from netgrain.probes import Data, Probe, checked_probe
 from netgrain.reduction import most_members
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError

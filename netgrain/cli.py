@@ -31,8 +31,8 @@ from netgrain.shell import (
 )
 
 if TYPE_CHECKING:
-    from netgrain.ensemble import Output
     from netgrain.estimate import Estimate
+    from netgrain.families.members import Output
     from netgrain.geometry import Geometry
 
 app = typer.Typer(
@@ -188,7 +188,7 @@ def geometry(
         from netgrain.average import average_geometry
         from netgrain.checking import check as compare
         from netgrain.checking import check_error_bars
-        from netgrain.probes import parse_probe
+        from netgrain.families.probes import parse_probe
         from netgrain.runtime.threads import one_thread
 
         place = parse_probe(probe)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from netgrain.complexity import Complexities
     from netgrain.data import Dataset
-    from netgrain.ensemble import Make
+    from netgrain.families.members import Make
 
 EXAMPLES = """  netgrain complexity mlp --data digits
   netgrain complexity resnet18:width=0.125,norm=batch --data cifar10 --data-dir data --limit 1000
@@ -128,7 +128,7 @@ def _measured(
 ) -> list[tuple[Complexities, Any]]:
     from netgrain.complexity import complexities
     from netgrain.complexity.lipschitz import lipschitz_profile
-    from netgrain.ensemble import member
+    from netgrain.families.members import member
     from netgrain.runtime.progress import Bar
 
     found = []

@@ -24,8 +24,8 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
-from netgrain.ensemble import check_deterministic, forward, frozen, in_double, model_dtype
 from netgrain.estimate import Estimate
+from netgrain.families.members import check_deterministic, forward, frozen, in_double, model_dtype
 from netgrain.flow import (
     Loss,
     LossLike,

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from netgrain import correlation
 from netgrain.delta import Delta, Evolution
-from netgrain.ensemble import (
+from netgrain.estimate import Estimate
+from netgrain.families.failures import check_finite_outputs
+from netgrain.families.members import (
     Make,
     Output,
     best_device,
@@ -28,8 +30,8 @@ from netgrain.ensemble import (
     model_dtype,
     stream,
 )
-from netgrain.estimate import Estimate
-from netgrain.failures import check_finite_outputs
+from netgrain.families.origin import resolve
+from netgrain.families.probes import Data, Origin, Probe, checked_probe
 from netgrain.flow import (
     Loss,
     LossLike,
@@ -43,9 +45,7 @@ from netgrain.flow import (
 )
 from netgrain.geometry import Geometry, corr
 from netgrain.head import Head, head_or_reason
-from netgrain.origin import resolve
 from netgrain.pairs import PairRows
-from netgrain.probes import Data, Origin, Probe, checked_probe
 from netgrain.provenance import Provenance
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError

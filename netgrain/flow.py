@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from netgrain.ensemble import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
+from netgrain.families.members import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, tensor_of
 

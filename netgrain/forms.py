@@ -16,8 +16,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from netgrain.families.convolution import ConvStem
 from netgrain.runtime.errors import NetgrainError
-from netgrain.stem import ConvStem
 
 DENSE_LIMIT = 8192  # a float64 matrix of this size takes 512 MiB
 MOST_PARTS = 64  # error bars need all pairs of parts; more members than this are joined into batches
@@ -308,7 +308,7 @@ class Factored(Form):
 
 @dataclass(frozen=True, eq=False)
 class Spread(Form):
-    """Σ_Δ S_Δ Q S_Δᵀ: the second moment Q at a convolution's output, carried to its input (see netgrain.stem)."""
+    """Σ_Δ S_Δ Q S_Δᵀ: the second moment Q at a convolution's output, carried to its input (families.convolution)."""
 
     source: Form  # Q, on the output positions
     stem: ConvStem

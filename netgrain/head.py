@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.ensemble import Make, Output, forward, member, model_dtype, stream
-from netgrain.law import read_law
+from netgrain.families.members import Make, Output, forward, member, model_dtype, stream
+from netgrain.families.weight_law import read_law
 from netgrain.runtime.errors import NetgrainError
 
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Make, Output, forward, model_dtype
+from netgrain.families.members import Make, Output, forward, model_dtype
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def find_random_head(
     make: Make, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
 ) -> RandomHead | str:
     """The last layer of `model` (member 0), or why it is not averaged over."""
-    from netgrain.closed_form.laws import CannotRead, Laws
+    from netgrain.families.initialisation import CannotRead, Laws
 
     if output != "all":
         return "one output is asked for"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import stream
 from netgrain.forms import Form, Kronecker
 from netgrain.geometry import Geometry
 from netgrain.runtime.errors import NetgrainError

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from netgrain.agreement import POINTS, STAGES, Agreement, agreement
 from netgrain.correlation import fidelity
-from netgrain.ensemble import (
+from netgrain.families.failures import ADVICE, NotFinite, unwrapped_model
+from netgrain.families.members import (
     Make,
     Output,
     best_device,
@@ -31,12 +32,12 @@ from netgrain.ensemble import (
     stream,
     without_gradients,
 )
-from netgrain.failures import ADVICE, NotFinite, unwrapped_model
+from netgrain.families.origin import Resolved, resolve
+from netgrain.families.probes import Data, Gaussian, Origin, Probe, checked_probe
+from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.first_layer import CannotIntegrate, FirstLayer, find_first_layer
 from netgrain.forms import DENSE_LIMIT, Form
 from netgrain.geometry import Geometry
-from netgrain.origin import Resolved, resolve
-from netgrain.probes import Data, Gaussian, Origin, Probe, checked_probe
 from netgrain.provenance import Provenance
 from netgrain.random_head import RandomHead, find_random_head
 from netgrain.reduction import Reduction
@@ -47,7 +48,6 @@ from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import Stream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
-from netgrain.side_by_side import rows_of_members, why_not_side_by_side
 
 DEFAULT_TOLERANCE = 0.01
 MOST_MEMBERS = 10_000

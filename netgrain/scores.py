@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from netgrain.ensemble import stream
+from netgrain.families.members import stream
 from netgrain.forms import DENSE_LIMIT
 from netgrain.geometry import Geometry
 from netgrain.runtime.errors import NetgrainError

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Output, forward, in_double, model_dtype
+from netgrain.families.members import Output, forward, in_double, model_dtype
 from netgrain.head import Head
 
 SAMPLES_AT_ONCE = 256

@@ -21,7 +21,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.data import Dataset
-    from netgrain.ensemble import Make
+    from netgrain.families.members import Make
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from netgrain.estimate import Estimate
+from netgrain.families.convolution import ConvStem
 from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.geometry import Geometry
 from netgrain.provenance import Provenance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.separated import Separated
-from netgrain.stem import ConvStem
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 KINDS = {"dense", "factored", "spread", "separated", "kronecker"}

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from netgrain.average import average_geometry
-from netgrain.ensemble import Make, stream
+from netgrain.families.members import Make, stream
 from netgrain.geometry import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed

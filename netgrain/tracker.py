@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.correlation import correlation
-from netgrain.ensemble import Output, checked_output, describe_output, forward, frozen, seeded, select
 from netgrain.estimate import Estimate
 from netgrain.evolution import velocity
-from netgrain.failures import check_not_lazy
+from netgrain.families.failures import check_not_lazy
+from netgrain.families.members import Output, checked_output, describe_output, forward, frozen, seeded, select
+from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.forms import Factored
 from netgrain.geometry import Geometry, corr
-from netgrain.probes import Data, Probe, checked_probe
 from netgrain.projection import Projection, factor
 from netgrain.provenance import Provenance
 from netgrain.runtime.arguments import checked_shape, whole

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain.families.probes import parse_probe
 from netgrain.models import MLP, ResNet18, ViT
-from netgrain.probes import parse_probe
 
 tiny = partial(MLP, channels=1, image_size=4, outputs=2)
 SHAPE = (1, 4, 4)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from netgrain import cli
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import member
+from netgrain.families.members import member
 
 MODELS = """
     import torch

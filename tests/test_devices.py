@@ -22,11 +22,11 @@ from netgrain.audit.signals import visible
 from netgrain.audit.what_if import what_if
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import planted
-from netgrain.ensemble import member
+from netgrain.families.members import member
+from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.first_layer import find_first_layer
 from netgrain.relevance import axes_of, relevance
 from netgrain.sampling import sampled_geometry
-from netgrain.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.training import Settings, train, train_member
 from tests.elsewhere import elsewhere
 
@@ -542,7 +542,7 @@ def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Asked(str(options["device"]))
 
     monkeypatch.setattr("netgrain.audit.auditing.average_geometry", asked)
-    monkeypatch.setattr("netgrain.ensemble.is_there", lambda _: True)
+    monkeypatch.setattr("netgrain.families.members.is_there", lambda _: True)
     with pytest.raises(Asked, match="cuda"):
         audit(net, *samples(), device="cuda")
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.ensemble import check_deterministic, gradients, member, seeded, select
+from netgrain.families.members import check_deterministic, gradients, member, seeded, select
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome, Unit

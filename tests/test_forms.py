@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from netgrain.families.convolution import ConvStem
 from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
-from netgrain.stem import ConvStem
 from tests import naive
 
 torch.manual_seed(0)

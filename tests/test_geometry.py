@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import netgrain as ng
+from netgrain.families.convolution import ConvStem
 from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.provenance import Provenance
-from netgrain.stem import ConvStem
 
 
 def _psd(d: int, seed: int = 0) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from netgrain.closed_form.activations import activation_of
-from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
 
 X = torch.zeros(1)
@@ -290,7 +290,7 @@ def test_blocks_of_rows_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     K = psd(9, 12)
     for activation in (known(torch.tanh), known(F.relu6)):
         whole = activation.moments(K)
-        monkeypatch.setattr("netgrain.closed_form.kernels.BLOCK", 18)
+        monkeypatch.setattr("netgrain.closed_form.gaussian_expectations.BLOCK", 18)
         assert all(torch.equal(a, b) for a, b in zip(whole, activation.moments(K), strict=True))
         monkeypatch.undo()
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from netgrain.closed_form.laws import CannotRead, Laws, TensorLaw
-from netgrain.ensemble import member
+from netgrain.families.initialisation import CannotRead, Laws, TensorLaw
+from netgrain.families.members import member
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, ViT
 from netgrain.runtime.errors import NetgrainError
 
@@ -429,7 +429,7 @@ def test_the_compiler_is_not_imported() -> None:
     code = """
 import sys, torch
 from torch import nn
-from netgrain.closed_form.laws import Laws
+from netgrain.families.initialisation import Laws
 from netgrain.models import ViT
 def w():
     a = torch.empty(3, 4).normal_(0, 1).mul_(2).add_(1).sub_(1).div_(2).neg_()

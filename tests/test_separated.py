@@ -10,12 +10,12 @@ from torch import Tensor
 
 import netgrain as ng
 from netgrain import plots
+from netgrain.families.convolution import ConvStem
 from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
 from netgrain.provenance import Provenance
 from netgrain.runtime.packed import write_packed
 from netgrain.separated import Separated
 from netgrain.spectrum import decompose
-from netgrain.stem import ConvStem
 
 GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
 

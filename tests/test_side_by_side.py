@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Output, gradients, member
+from netgrain.families.members import Output, gradients, member
+from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.first_layer import find_first_layer
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
 from netgrain.runtime.errors import NetgrainError
-from netgrain.side_by_side import rows_of_members, why_not_side_by_side
 
 MODELS = {"mlp": MLP, "lenet": LeNet, "smalllenet": SmallLeNet, "vgg11": VGG11, "resnet18": ResNet18, "vit": ViT}
 SHAPE = (1, 16, 16)

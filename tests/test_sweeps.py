@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from netgrain.ensemble import member
 from netgrain.experiments import eq_all, gc_all, gc_double_descent, gc_regression, preset, run_experiment
+from netgrain.families.members import member
 from netgrain.regularizers import L2, InputNoise
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.local import Local
@@ -192,7 +192,7 @@ def test_sweep_refuses() -> None:
 
 def test_double_descent_slopes_are_those_of_the_fit() -> None:
     """Finite differences of the fitted function, rebuilt here from the same random numbers."""
-    from netgrain.ensemble import stream
+    from netgrain.families.members import stream
 
     unit = {"seed": 0, "samples": 12, "features": [5, 12, 30]}
     found = gc_double_descent._fit(unit).numbers

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from netgrain.ensemble import member
+from netgrain.families.members import member
 from netgrain.models import load_model
 from netgrain.runtime.errors import NetgrainError
 

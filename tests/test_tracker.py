@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.ensemble import member
 from netgrain.evolution import velocity
+from netgrain.families.members import member
+from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.plots import png
-from netgrain.probes import Data, Gaussian
 from netgrain.runtime.errors import NetgrainError
 from netgrain.sampling import geometry_of
 from netgrain.tracker import GeometryTracker

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import netgrain.training.members
-from netgrain.ensemble import member
+from netgrain.families.members import member
 from netgrain.models import MLP, LeNet, ResNet18
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training import Settings, Trained, accuracy, minibatch_order, train, train_member

@@ -12,7 +12,7 @@ from torch import nn
 from netgrain import Geometry, average_geometry, corr
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.what_if import Swapped, what_if
-from netgrain.ensemble import member
+from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (1, 6, 6)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import stream
+from netgrain.families.members import stream
 from netgrain.geometry import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples

@@ -24,10 +24,10 @@ from netgrain.audit.signals import word_for
 from netgrain.audit.trained import trained_report
 from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import Make, best_device, checked_device, member, stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import Make, best_device, checked_device, member, stream
+from netgrain.families.probes import Probe
 from netgrain.geometry import Geometry
-from netgrain.probes import Probe
 from netgrain.relevance import Axes, Relevance, axes_of, relevance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole

@@ -14,7 +14,7 @@ from torch import nn
 from netgrain.audit.auditing import Audit
 from netgrain.audit.what_if import what_if
 from netgrain.data import Dataset
-from netgrain.ensemble import Make
+from netgrain.families.members import Make
 from netgrain.relevance import axes_of, relevance
 from netgrain.runtime.errors import NetgrainError
 

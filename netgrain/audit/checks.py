@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Make, forward, member
+from netgrain.families.members import Make, forward, member
 from netgrain.geometry import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring

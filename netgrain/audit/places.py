@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.ensemble import stream
+from netgrain.families.members import stream
+from netgrain.families.probes import Data, Probe, parse_probe
 from netgrain.geometry import Geometry
-from netgrain.probes import Data, Probe, parse_probe
 from netgrain.runtime.errors import NetgrainError
 
 DATA = "data"

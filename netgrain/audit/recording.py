@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import forward
+from netgrain.families.members import forward
 
 AT_ONCE = 32  # directions that pass the network together
 STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # of finite differences, relative to the size of the probe point

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from netgrain.complexity import geometric_complexity
-from netgrain.ensemble import Make, member, stream
+from netgrain.families.members import Make, member, stream
+from netgrain.families.probes import Data
 from netgrain.geometry import Geometry
-from netgrain.probes import Data
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
 from netgrain.sampling import geometry_of

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.places import where
 from netgrain.average import average_geometry
-from netgrain.ensemble import Make, built, forward, member, model_dtype
 from netgrain.estimate import Estimate
+from netgrain.families.members import Make, built, forward, member, model_dtype
 from netgrain.geometry import Geometry, corr
 from netgrain.models.names import did_you_mean
 from netgrain.runtime.arguments import checked_shape

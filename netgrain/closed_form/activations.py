@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from netgrain.closed_form.kernels import Activation, Erf, Exponential, Gelu, Wave
+from netgrain.closed_form.gaussian_expectations import Activation, Erf, Exponential, Gelu, Wave
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
 
 Make = Callable[..., Activation | None]

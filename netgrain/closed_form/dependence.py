@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.kernels import TINY, Activation
+from netgrain.closed_form.gaussian_expectations import TINY, Activation
 from netgrain.closed_form.moments import Full
 
 

@@ -18,19 +18,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.laws import CannotRead, Laws
+from netgrain.closed_form.channels import AtKink, NeedsMembers, NormalisesNothing
 from netgrain.closed_form.moments import Full, Moment, Separable
-from netgrain.closed_form.processes import AtKink, NeedsMembers, NormalisesNothing
-from netgrain.closed_form.propagate import Propagation, times_vectors
+from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
-from netgrain.closed_form.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.correlation import fidelity
-from netgrain.ensemble import Make, Output, checked_output, describe_output, member, model_dtype, stream
 from netgrain.estimate import Estimate
+from netgrain.families.batch_statistics import DataStatistics
+from netgrain.families.initialisation import CannotRead, Laws
+from netgrain.families.members import Make, Output, checked_output, describe_output, member, model_dtype, stream
+from netgrain.families.origin import SMALL
+from netgrain.families.probes import Data, Gaussian, Origin, Probe
+from netgrain.families.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.forms import Dense, Factored, Form, Kronecker
 from netgrain.geometry import Geometry
-from netgrain.origin import SMALL
-from netgrain.probes import Data, Gaussian, Origin, Probe
 from netgrain.products import Products
 from netgrain.provenance import Provenance
 from netgrain.runtime.errors import NetgrainError
@@ -38,7 +39,6 @@ from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 from netgrain.sampling import family_name
 from netgrain.spectrum import decompose
-from netgrain.statistics import DataStatistics
 
 DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.trace import Unsupported
+from netgrain.families.trace import Unsupported
 from netgrain.separated import Separated
 
 MOST_TERMS = 48  # a longer sum of Kronecker products is compressed

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.kernels import (
+from netgrain.closed_form.gaussian_expectations import (
     Activation,
     Pair,
     PairDerivatives,

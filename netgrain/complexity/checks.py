@@ -12,8 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from netgrain.ensemble import check_weights
-from netgrain.failures import check_not_lazy
+from netgrain.families.failures import check_not_lazy
+from netgrain.families.members import check_weights
 from netgrain.runtime import samples
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError

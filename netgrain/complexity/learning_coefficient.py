@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.complexity.checks import check_mode, checked_points
-from netgrain.ensemble import forward, model_dtype, stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import forward, model_dtype, stream
 from netgrain.flow import Loss, LossLike, checked_targets, loss_of
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar

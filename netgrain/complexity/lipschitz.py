@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.closed_form.trace import Unsupported
 from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.product_bound import product_bound
-from netgrain.ensemble import in_double, stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import in_double, stream
+from netgrain.families.trace import Unsupported
 from netgrain.flow import twice_differentiable
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar

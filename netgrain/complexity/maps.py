@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
-from netgrain.ensemble import check_deterministic, forward, frozen, model_dtype, seeded
-from netgrain.failures import check_connected, check_finite_outputs, unwrapped_model
+from netgrain.families.failures import check_connected, check_finite_outputs, unwrapped_model
+from netgrain.families.members import check_deterministic, forward, frozen, model_dtype, seeded
 from netgrain.runtime.errors import NetgrainError
 
 Of = str | Callable[[Tensor], Tensor]

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.closed_form.trace import Ref, Step, Weight, record, refs_in
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.maps import map_of
 from netgrain.complexity.product_bound import MOVES, SLOPES, Rule, largest_singular_value
+from netgrain.families.trace import Ref, Step, Weight, record, refs_in
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.closed_form.trace import Other, Ref, Step, Trace, Unsupported, Weight, record, refs_in
+from netgrain.families.trace import Other, Ref, Step, Trace, Unsupported, Weight, record, refs_in
 
 GRAM_STEPS = 12  # an m × m block is overestimated by at most a factor m^(1/2^13)
 ENTRIES_AT_ONCE = 1 << 21  # of Fourier blocks

@@ -11,8 +11,8 @@ import torch.autograd.forward_ad as forward_mode
 from torch import Tensor
 
 from netgrain.complexity.maps import Map
-from netgrain.ensemble import in_double, stream
-from netgrain.failures import check_connected
+from netgrain.families.failures import check_connected
+from netgrain.families.members import in_double, stream
 from netgrain.flow import _prepare_forward_mode
 from netgrain.runtime.errors import NetgrainError
 

@@ -31,8 +31,8 @@ from netgrain.complexity.estimators import (
 )
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.products import vector_products
-from netgrain.ensemble import in_double
-from netgrain.probes import Data
+from netgrain.families.members import in_double
+from netgrain.families.probes import Data
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from netgrain.average import average_geometry
 from netgrain.claims import mean
 from netgrain.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.ensemble import Make, gradients, member, stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
+from netgrain.families.members import Make, gradients, member, stream
+from netgrain.families.probes import Gaussian
 from netgrain.forms import Dense, Factored, Form
 from netgrain.geometry import Geometry
-from netgrain.probes import Gaussian
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

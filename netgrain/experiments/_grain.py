@@ -16,11 +16,11 @@ from torch import Tensor
 
 from netgrain.average import average_geometry
 from netgrain.data import Dataset, Split, load
-from netgrain.ensemble import Make, best_device, stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import Make, best_device, stream
+from netgrain.families.probes import Gaussian
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.models.specs import load_model
-from netgrain.probes import Gaussian
 from netgrain.relevance import Axes, axes
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner

@@ -20,7 +20,7 @@ from torch import Tensor
 from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, decided, mean
 from netgrain.data import doughnut
-from netgrain.ensemble import Make, stream
+from netgrain.families.members import Make, stream
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

@@ -20,10 +20,10 @@ import torch
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import gaussian_like
-from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain
 from netgrain.experiments._following import MORE
+from netgrain.families.members import stream
 from netgrain.geometry import Geometry
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

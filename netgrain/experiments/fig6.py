@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference
+from netgrain.families.members import stream
 from netgrain.geometry import data_covariance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import ROUNDING, Claim, claim, mean
-from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, spearman

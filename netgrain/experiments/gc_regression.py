@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.claims import Claim, claim
-from netgrain.ensemble import stream
 from netgrain.estimate import Estimate
+from netgrain.families.members import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, monotone

@@ -16,7 +16,7 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
-from netgrain.ensemble import seeded, stream
+from netgrain.families.members import seeded, stream
 from netgrain.runtime.errors import NetgrainError, install
 
 WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set

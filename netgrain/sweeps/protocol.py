@@ -17,7 +17,7 @@ from netgrain import regularizers
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
 from netgrain.data import load
-from netgrain.ensemble import Make, stream
+from netgrain.families.members import Make, stream
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.ensemble import member, stream
+from netgrain.families.members import member, stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps.protocol import Perceptron, weight_variance

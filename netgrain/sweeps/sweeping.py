@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.ensemble import Make, best_device, checked_device, member, stream
+from netgrain.families.members import Make, best_device, checked_device, member, stream
 from netgrain.regularizers import Regularizer
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import NetgrainError

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from netgrain.average import average_geometry
 from netgrain.claims import FAILS, HOLDS, UNDECIDED, verdict
 from netgrain.correlation import Deletions
-from netgrain.ensemble import Make, gradients, member, stream
 from netgrain.estimate import Estimate
 from netgrain.evolution import average_evolution
+from netgrain.families.members import Make, gradients, member, stream
+from netgrain.families.probes import Gaussian
 from netgrain.forms import Factored
 from netgrain.geometry import Geometry, corr, data_covariance
 from netgrain.models import MLP, LeNet, ResNet18, ViT
-from netgrain.probes import Gaussian
 from netgrain.theory import pooled, statements
 from netgrain.theory.material import Images, images
 from netgrain.theory.statements import Job, Statement

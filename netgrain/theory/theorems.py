@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from netgrain.average import average_geometry
 from netgrain.claims import FAILS, HOLDS
-from netgrain.ensemble import member, seeded
 from netgrain.estimate import Estimate
 from netgrain.evolution import evolution_of
+from netgrain.families.members import member, seeded
+from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry import Geometry
 from netgrain.models import MLP
-from netgrain.probes import Data, Gaussian
 from netgrain.theory import statements
 from netgrain.theory.pooled import cosine, maps
 from netgrain.theory.statements import Job, Statement, mean_of, same

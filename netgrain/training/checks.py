@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import forward, model_dtype
+from netgrain.families.members import forward, model_dtype
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.ensemble import Make, built, forward, member, model_dtype, widest
+from netgrain.families.members import Make, built, forward, member, model_dtype, widest
 from netgrain.regularizers import Regularizer
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of

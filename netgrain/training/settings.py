@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Make, member, stream
+from netgrain.families.members import Make, member, stream
 from netgrain.runtime.errors import NetgrainError
 
 State = dict[str, Tensor]

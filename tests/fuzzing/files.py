@@ -104,7 +104,7 @@ def run_npz(content: bytes, folder: Path) -> bool:
 
 def run_npy(content: bytes, folder: Path) -> bool:
     from netgrain.data.arrays import read_arrays
-    from netgrain.probes import parse_probe
+    from netgrain.families.probes import parse_probe
 
     file = folder / "a.npy"
     file.write_bytes(content)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from netgrain.failures import tensors_in
+from netgrain.families.failures import tensors_in
 from netgrain.runtime.errors import NetgrainError
 
 T = TypeVar("T")

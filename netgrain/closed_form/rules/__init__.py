@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.activations import activation_of
-from netgrain.closed_form.kernels import Activation
-from netgrain.closed_form.laws import TensorLaw
-from netgrain.closed_form.processes import Fixed, Process, summed
-from netgrain.closed_form.trace import Ref, Step, Unsupported, Weight
-from netgrain.closed_form.values import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.closed_form.channels import Fixed, Process, summed
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.closed_form.gaussian_expectations import Activation
+from netgrain.families.initialisation import TensorLaw
+from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
 
 class Pass(Protocol):

@@ -2,7 +2,7 @@
 
 First the initialisation program is read (`program`): exact, and on the meta device, so that no weight is drawn. A
 tensor that it does not explain is drawn afresh a few dozen times when its law is asked for, and passes the tests of
-`netgrain.law` or is refused with the reason.
+`netgrain.families.weight_law` or is refused with the reason.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from netgrain.closed_form.draws import CannotRead, Draws, draw, refusal
-from netgrain.closed_form.program import watch
-from netgrain.closed_form.records import FAR, NEVER_SET, Record
-from netgrain.ensemble import Make, stream
-from netgrain.law import read_law
+from netgrain.families.initialisation_draws import CannotRead, Draws, draw, refusal
+from netgrain.families.initialisation_program import watch
+from netgrain.families.initialisation_records import FAR, NEVER_SET, Record
+from netgrain.families.members import Make, stream
+from netgrain.families.weight_law import read_law
 
 __all__ = ["CannotRead", "Laws", "TensorLaw"]
 

@@ -6,20 +6,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from netgrain.closed_form.kernels import Activation
-from netgrain.closed_form.processes import (
-    AtKink,
-    Fixed,
-    NeedsMembers,
-    Observed,
-    Points,
-    Process,
-    activated,
-    summed,
-)
+from netgrain.closed_form.channels import AtKink, Fixed, NeedsMembers, Observed, Points, Process, activated, summed
+from netgrain.closed_form.feature_maps import CHANNEL, Block, Choice, Slope, Term, Value, arranged, renamed
+from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.rules import Pass, affine_map, channels_first, rule
-from netgrain.closed_form.trace import Ref, Step, Unsupported, Weight
-from netgrain.closed_form.values import CHANNEL, Block, Choice, Slope, Term, Value, arranged, renamed
+from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
 
 def elementwise(step: Step, x: Value, activation: Activation, run: Pass) -> Value:

@@ -9,14 +9,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netgrain.closed_form import norms, pointwise, positions, weighted
-from netgrain.closed_form.laws import CannotRead, Laws, TensorLaw
+from netgrain.closed_form.channels import Fixed, Gaussian, NeedsMembers, Observed, Points, sum_or_none
+from netgrain.closed_form.feature_maps import Block, Choice, Factor, Gain, Slope, Term, Value
 from netgrain.closed_form.moments import Full, Moment, identity, ones
-from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, Observed, Points, sum_or_none
-from netgrain.closed_form.rules import RULES, Pass, recorded_activation
-from netgrain.closed_form.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
-from netgrain.closed_form.values import Block, Choice, Factor, Gain, Slope, Term, Value
-from netgrain.ensemble import Output
+from netgrain.closed_form.rules import RULES, Pass, norms, pointwise, positions, recorded_activation, weighted
+from netgrain.families.initialisation import CannotRead, Laws, TensorLaw
+from netgrain.families.members import Output
+from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.runtime.errors import NetgrainError
 
 __all__ = ["Propagation", "norms", "pointwise", "positions", "weighted"]  # importing a file of rules registers them

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.failures import (
+from netgrain.families.failures import (
     ADVICE,
     check_connected,
     check_finite_gradient,

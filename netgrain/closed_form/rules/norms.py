@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from netgrain.closed_form.channels import Fixed, Gaussian, NeedsMembers, NormalisesNothing, Process, summed
 from netgrain.closed_form.dependence import OwnSpread
+from netgrain.closed_form.feature_maps import CHANNEL, Block, Gain, Term, Value
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.processes import Fixed, Gaussian, NeedsMembers, NormalisesNothing, Process, summed
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
-from netgrain.closed_form.trace import Step, Unsupported, Weight
-from netgrain.closed_form.values import CHANNEL, Block, Gain, Term, Value
+from netgrain.families.trace import Step, Unsupported, Weight
 
 
 @rule("batch_norm")

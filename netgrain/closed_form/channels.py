@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.dependence import Dependence
-from netgrain.closed_form.kernels import Activation
-from netgrain.closed_form.laws import TensorLaw
+from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.moments import Full, Moment, ones
+from netgrain.families.initialisation import TensorLaw
 
 
 class NeedsMembers(Exception):

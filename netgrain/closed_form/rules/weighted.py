@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from netgrain.closed_form.laws import TensorLaw
-from netgrain.closed_form.moments import Moment, Taps, ones
-from netgrain.closed_form.processes import (
+from netgrain.closed_form.channels import (
     BiasOnly,
     Fixed,
     Gaussian,
@@ -20,9 +18,11 @@ from netgrain.closed_form.processes import (
     moved_or_none,
     sum_or_none,
 )
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.closed_form.moments import Moment, Taps, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
-from netgrain.closed_form.trace import Step, Unsupported, Weight
-from netgrain.closed_form.values import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.families.initialisation import TensorLaw
+from netgrain.families.trace import Step, Unsupported, Weight
 
 
 @rule("linear")

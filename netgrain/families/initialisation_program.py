@@ -23,9 +23,9 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from netgrain.closed_form.records import RULES, Call, Record, Source, constant, truncated_normal
-from netgrain.ensemble import Make, member, seeded, stream
-from netgrain.failures import unwrapped_model
+from netgrain.families.failures import unwrapped_model
+from netgrain.families.initialisation_records import RULES, Call, Record, Source, constant, truncated_normal
+from netgrain.families.members import Make, member, seeded, stream
 
 UNSEEN = Record("unknown", escaped=True)  # a storage that no watched operation created
 # ways to a tensor's memory around the dispatcher

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Output, forward, gradients, select
-from netgrain.probes import Gaussian, Origin, Probe
+from netgrain.families.members import Output, forward, gradients, select
+from netgrain.families.probes import Gaussian, Origin, Probe
 from netgrain.runtime.errors import NetgrainError
 
 SMALL = 1e-3  # σ that stands for σ → 0 where the network is not homogeneous: small, yet well inside float32

@@ -1,4 +1,4 @@
-"""Fresh draws of tensors whose law no program tells, and tests beyond those of `netgrain.law`."""
+"""Fresh draws of tensors whose law no program tells, and tests beyond those of `netgrain.families.weight_law`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.ensemble import Make, member, stream
+from netgrain.families.members import Make, member, stream
 
 ENTRIES = 2**16  # of one tensor, that are kept of each draw
 OTHERS = 256  # entries of other parameters that independence is tested against

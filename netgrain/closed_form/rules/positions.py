@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, Value, arranged, cut_channels, derived, renamed, reshaped
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, arguments, channels_first, per_axis, renumbered, rule
-from netgrain.closed_form.trace import Step, Unsupported
-from netgrain.closed_form.values import CHANNEL, Axes, Value, arranged, cut_channels, derived, renamed, reshaped
+from netgrain.families.trace import Step, Unsupported
 
 
 @rule("avg_pool1d", "avg_pool2d", "avg_pool3d")

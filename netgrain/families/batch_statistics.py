@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from netgrain.ensemble import Make, built, forward
+from netgrain.families.members import Make, built, forward
 from netgrain.runtime.errors import NetgrainError
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from netgrain.closed_form.kernels import Activation
+from netgrain.closed_form.channels import Observed, Points, Process, moved_or_none, sum_or_none
+from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.processes import Observed, Points, Process, moved_or_none, sum_or_none
-from netgrain.closed_form.trace import Step, Unsupported
+from netgrain.families.trace import Step, Unsupported
 
 CHANNEL = -1
 Axes = tuple[tuple[int, ...], ...]

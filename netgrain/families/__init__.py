@@ -1,0 +1,1 @@
+"""One reading of any module: members, outputs, gradients, probes, its trace and its initialisation."""
