@@ -26,7 +26,7 @@ from measure import machine, measured
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.closed_form import geometry
+from netgrain.geometry import closed as geometry
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests import naive

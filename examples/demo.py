@@ -25,8 +25,8 @@ from typing import Any
 import torch
 
 import netgrain as ng
-from netgrain import plots
 from netgrain.data import load
+from netgrain.geometry import plots
 from netgrain.models import MLP, LeNet, ResNet18, ViT
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.threads import one_thread

@@ -15,8 +15,8 @@ from torch import nn
 import netgrain as ng
 from netgrain.audit import card
 from netgrain.data import load
+from netgrain.geometry.plots import png
 from netgrain.models import load_model
-from netgrain.plots import png
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 

@@ -20,13 +20,10 @@ from . import (
 from . import (
     training as training,
 )
-from .average import average_geometry as average_geometry
-from .checking import check as check
 from .complexity.estimators import geometric_complexity as geometric_complexity
 from .complexity.tracker import ComplexityTracker as ComplexityTracker
 from .curvature import loss_curvature as loss_curvature
 from .delta import Evolution as Evolution
-from .estimate import Estimate as Estimate
 from .evolution import (
     average_evolution as average_evolution,
 )
@@ -46,13 +43,23 @@ from .families.probes import (
 from .families.probes import (
     Origin as Origin,
 )
-from .geometry import (
+from .geometry.average import average_geometry as average_geometry
+from .geometry.checking import check as check
+from .geometry.estimate import Estimate as Estimate
+from .geometry.sampled import geometry_of as geometry_of
+from .geometry.scores import (
+    prune as prune,
+)
+from .geometry.scores import (
+    score as score,
+)
+from .geometry.value import (
     Geometry as Geometry,
 )
-from .geometry import (
+from .geometry.value import (
     corr as corr,
 )
-from .geometry import (
+from .geometry.value import (
     data_covariance as data_covariance,
 )
 from .runtime.errors import (
@@ -60,13 +67,6 @@ from .runtime.errors import (
 )
 from .runtime.errors import (
     NetgrainError as NetgrainError,
-)
-from .sampling import geometry_of as geometry_of
-from .scores import (
-    prune as prune,
-)
-from .scores import (
-    score as score,
 )
 from .sweeps.sweeping import sweep as sweep
 from .tracker import GeometryTracker as GeometryTracker

@@ -247,8 +247,8 @@ def card(
     """One picture and a few lines of Markdown about a network's grain, for a README or a model card."""
     with plain_words():
         from netgrain.audit.cards import card as made
-        from netgrain.average import average_geometry
         from netgrain.families.probes import parse_probe
+        from netgrain.geometry.average import average_geometry
 
         check_folder(out)
         shape = parse_input(input_shape)

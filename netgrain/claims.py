@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 NORMAL_95 = 1.96  # standard errors of a 95 % interval, for many seeds

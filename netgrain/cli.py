@@ -31,9 +31,9 @@ from netgrain.shell import (
 )
 
 if TYPE_CHECKING:
-    from netgrain.estimate import Estimate
     from netgrain.families.members import Output
-    from netgrain.geometry import Geometry
+    from netgrain.geometry.estimate import Estimate
+    from netgrain.geometry.value import Geometry
 
 app = typer.Typer(
     help="netgrain finds the directions of input space to which a network reacts at initialisation.",
@@ -185,10 +185,10 @@ def geometry(
         if resume and out is None:
             raise NetgrainError("--resume goes on with the members in a folder; say which with --out DIR.")
 
-        from netgrain.average import average_geometry
-        from netgrain.checking import check as compare
-        from netgrain.checking import check_error_bars
         from netgrain.families.probes import parse_probe
+        from netgrain.geometry.average import average_geometry
+        from netgrain.geometry.checking import check as compare
+        from netgrain.geometry.checking import check_error_bars
         from netgrain.runtime.threads import one_thread
 
         place = parse_probe(probe)
@@ -325,7 +325,7 @@ def _file_names(out: Path) -> dict[str, str]:
 
 def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
     """Everything is made first and written last."""
-    from netgrain import plots
+    from netgrain.geometry import plots
     from netgrain.runtime.files import write_whole
 
     files: dict[str, str] = report["files"]

@@ -48,7 +48,7 @@ from netgrain.theory_command import theory
 if TYPE_CHECKING:
     from netgrain.claims import Claim
     from netgrain.data import Dataset
-    from netgrain.geometry import Geometry
+    from netgrain.geometry.value import Geometry
 
 
 def score(
@@ -73,7 +73,7 @@ def score(
             check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
         from netgrain.audit.places import where
-        from netgrain.scores import score as scores_of
+        from netgrain.geometry.scores import score as scores_of
 
         scores = scores_of(G, samples.X, centre=True)
         order = scores.argsort(descending=True)
@@ -140,7 +140,7 @@ def prune(
         check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
         from netgrain.audit.places import where
-        from netgrain.scores import prune as kept_by
+        from netgrain.geometry.scores import prune as kept_by
 
         kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class, centre=True)
         _write_csv(out, ("index",), [(i,) for i in kept.tolist()])
@@ -264,7 +264,7 @@ def _scored(
     seed: int,
 ) -> tuple[Dataset, Geometry]:
     from netgrain.audit.places import options_for, place_of
-    from netgrain.average import average_geometry
+    from netgrain.geometry.average import average_geometry
 
     samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])

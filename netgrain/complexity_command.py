@@ -242,7 +242,7 @@ def _report(
 
 def _cell(values: list[Any]) -> Cell:
     """One number with its own error, or the mean over networks with the error of that mean."""
-    from netgrain.estimate import Estimate
+    from netgrain.geometry.estimate import Estimate
 
     if any(v is None or not math.isfinite(v) for v in values):
         return {"value": None, "stderr": None, "n": len(values)}
@@ -256,7 +256,7 @@ def _cell(values: list[Any]) -> Cell:
 
 
 def _text(cell: Cell) -> str:
-    from netgrain.estimate import Estimate
+    from netgrain.geometry.estimate import Estimate
 
     if cell["value"] is None:
         return "none"

@@ -24,7 +24,6 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
-from netgrain.estimate import Estimate
 from netgrain.families.members import check_deterministic, forward, frozen, in_double, model_dtype
 from netgrain.flow import (
     Loss,
@@ -37,10 +36,11 @@ from netgrain.flow import (
     loss_of,
     twice_differentiable,
 )
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.sampled import _check_given, listed_models
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.threads import one_thread
-from netgrain.sampling import _check_given, listed_models
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
 EXACT = 128  # norms of matrices up to this size are taken over all coordinates

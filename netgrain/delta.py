@@ -11,16 +11,16 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.estimate import Estimate
-from netgrain.forms import MOST_PARTS, Dense, Factored, Form
-from netgrain.geometry import Geometry, corr
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, _settled
+from netgrain.geometry.value import Geometry, corr
 from netgrain.pairs import SymmetricPairs
 from netgrain.projection import Projection, factor
-from netgrain.provenance import Provenance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.threads import one_thread
-from netgrain.spectrum import FULL_LIMIT, Spectrum, _settled
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 

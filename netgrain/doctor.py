@@ -18,9 +18,9 @@ import torch
 from torch import nn
 
 from netgrain import __version__
-from netgrain.average import average_geometry
 from netgrain.data.images import bringing, place_of
 from netgrain.data.names import SETS
+from netgrain.geometry.average import average_geometry
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers

@@ -10,9 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from netgrain import correlation
 from netgrain.delta import Delta, Evolution
-from netgrain.estimate import Estimate
 from netgrain.families.failures import check_finite_outputs
 from netgrain.families.members import (
     Make,
@@ -43,18 +41,10 @@ from netgrain.flow import (
     loss_of,
     rates_for,
 )
-from netgrain.geometry import Geometry, corr
-from netgrain.head import Head, head_or_reason
-from netgrain.pairs import PairRows
-from netgrain.provenance import Provenance
-from netgrain.runtime.engines import engine_for
-from netgrain.runtime.errors import GrainWarning, NetgrainError
-from netgrain.runtime.progress import Bar
-from netgrain.runtime.samples import checked_samples
-from netgrain.runtime.streams import Stream
-from netgrain.runtime.threads import one_thread
-from netgrain.runtime.units import Engine, Outcome
-from netgrain.sampling import (
+from netgrain.geometry import correlation
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.sampled import (
     CHUNK,
     _check_family,
     _check_given,
@@ -67,6 +57,16 @@ from netgrain.sampling import (
     listed_models,
     probe_count,
 )
+from netgrain.geometry.value import Geometry, corr
+from netgrain.head import Head, head_or_reason
+from netgrain.pairs import PairRows
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.samples import checked_samples
+from netgrain.runtime.streams import Stream
+from netgrain.runtime.threads import one_thread
+from netgrain.runtime.units import Engine, Outcome
 from netgrain.shallow import Shallow, find_shallow
 
 DEFAULT_MEMBERS = 1000

@@ -79,8 +79,8 @@ def _write(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
     """Everything is made first and written last."""
     from matplotlib.figure import Figure
 
+    from netgrain.geometry.plots import png
     from netgrain.groups.quilt import quilt
-    from netgrain.plots import png
     from netgrain.runtime.files import write_whole
 
     figure = quilt(G).figure

@@ -153,7 +153,7 @@ def _write(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Pa
     """Everything is made first and written last."""
     from netgrain.equivariant.pictures import limit_figure
     from netgrain.equivariant.spectra import group_spectrum
-    from netgrain.plots import png
+    from netgrain.geometry.plots import png
     from netgrain.runtime.files import write_whole
 
     path = found.trajectory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form
+from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form
 from netgrain.runtime.errors import NetgrainError
 
 ROWS_MEMORY = 512 * 2**20  # bytes of rows, a and b together, kept before they are condensed

@@ -47,7 +47,7 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
 
 
 def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Plan:
-    from netgrain.reduction import memory_needed
+    from netgrain.geometry.reduction import memory_needed
     from netgrain.runtime.cost import plan_geometry
     from netgrain.runtime.engine_in_use import using
 

@@ -4,7 +4,7 @@ G S G squares a noisy G, and A shares its noise. With A_i, G_i the parts of one 
 
     ⟨A, GSG⟩ = E⟨A_i, G_j S G_k⟩,      ‖GSG‖² = E tr(G_i S G_j G_k S G_l),      ‖A‖² = E⟨A_i, A_j⟩
 
-over distinct i, j, k, l are unbiased U-statistics; their ratio is corrected by the jackknife of netgrain.correlation.
+over distinct i, j, k, l are unbiased U-statistics; their ratio is corrected by the jackknife of geometry.correlation.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import cached_property, reduce
 import torch
 from torch import Tensor
 
-from netgrain.correlation import Deletions, jackknife_one
-from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Factored, Form
+from netgrain.geometry.correlation import Deletions, jackknife_one
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.pairs import SymmetricPairs
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from netgrain.claims import FAILS, HOLDS, ROUNDING, UNDECIDED, Claim
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.reproduction import GROUPS, Part, Reproduction
 
 WORKS = {

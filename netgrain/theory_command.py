@@ -68,7 +68,7 @@ def theory(
 
 def _write(found: list[Statement], scale: str, seed: int, data_dir: Path | None, out: Path) -> list[Path]:
     """Everything is made first and written last."""
-    from netgrain.plots import png
+    from netgrain.geometry.plots import png
     from netgrain.runtime.files import write_whole
     from netgrain.runtime.threads import one_thread
     from netgrain.theory import figures, theorems

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.correlation import correlation
-from netgrain.estimate import Estimate
 from netgrain.evolution import velocity
 from netgrain.families.failures import check_not_lazy
 from netgrain.families.members import Output, checked_output, describe_output, forward, frozen, seeded, select
 from netgrain.families.probes import Data, Probe, checked_probe
-from netgrain.forms import Factored
-from netgrain.geometry import Geometry, corr
+from netgrain.geometry.correlation import correlation
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Factored
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.sampled import geometry_of, listed_models
+from netgrain.geometry.value import Geometry, corr
 from netgrain.projection import Projection, factor
-from netgrain.provenance import Provenance
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
-from netgrain.sampling import geometry_of, listed_models
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

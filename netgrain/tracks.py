@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netgrain.estimate import Estimate
-from netgrain.plots import COLOURS, LARGE, LINE, MARK, MEDIUM, SMALL
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.plots import COLOURS, LARGE, LINE, MARK, MEDIUM, SMALL
 
 if TYPE_CHECKING:
     from netgrain.complexity.tracker import ComplexityTracker

@@ -20,8 +20,8 @@ from netgrain.audit.changes import swaps
 from netgrain.audit.trained import read_weights
 from netgrain.cli import app
 from netgrain.data import isotropic
+from netgrain.geometry.provenance import Provenance
 from netgrain.models import MLP, LeNet
-from netgrain.provenance import Provenance
 from netgrain.training import Settings, accuracy, train_member
 
 SHAPE = (1, 16, 16)

@@ -231,12 +231,12 @@ def test_sketched_geometry_prints_and_writes(run: Run, monkeypatch: pytest.Monke
 
     def with_few(*args: object, **options: object) -> Geometry:
         G = found(*args, **options)
-        from netgrain.forms import Factored
+        from netgrain.geometry.forms import Factored
 
         form = Factored(G.directions(2).reshape(2, -1))
         return Geometry(form, G.input_shape, G.about, full_trace=netgrain.Estimate(5.0, 0.1, 8))
 
-    monkeypatch.setattr("netgrain.average.average_geometry", with_few)
+    monkeypatch.setattr("netgrain.geometry.average.average_geometry", with_few)
     code, stdout, _ = run("geometry", "models.py:Net", "--input", "1x2x2", "--members", "8", "--out", "o")
     assert code == 0
     assert "(no error bar)" in stdout
@@ -343,7 +343,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(run: Run, words: tuple
 
 def test_folder_without_permission_is_refused_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("locked").mkdir()
-    monkeypatch.setattr("netgrain.average.average_geometry", lambda *_, **__: pytest.fail("it worked first"))
+    monkeypatch.setattr("netgrain.geometry.average.average_geometry", lambda *_, **__: pytest.fail("it worked first"))
     monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "locked")
     code, _, stderr = run("geometry", *NET, "--out", "locked/out")
     assert code == 2
@@ -549,7 +549,7 @@ def test_check_compares_the_closed_form_with_sampled_networks(run: Run) -> None:
 
 
 def test_check_that_fails_has_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain import checking
+    from netgrain.geometry import checking
 
     monkeypatch.setattr(checking, "STANDARD_ERRORS", 0.0)
     code, stdout, _ = run("geometry", "mlp:activation=gelu", "--input", "1x4x4", "--check", "64")

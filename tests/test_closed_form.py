@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import netgrain as ng
-from netgrain.closed_form.geometry import closed_form_geometry
 from netgrain.closed_form.rules import weighted
 from netgrain.families.initialisation import Laws, TensorLaw
 from netgrain.families.trace import Unsupported, record
+from netgrain.geometry.closed import closed_form_geometry
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
 from tests import naive
 

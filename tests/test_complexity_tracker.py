@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.tracker import ComplexityTracker, to_tensorboard
 from netgrain.complexity.variants import margin_complexity, normalised_complexity
-from netgrain.plots import png
+from netgrain.geometry.plots import png
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 X = torch.randn(60, 6, generator=torch.Generator().manual_seed(1))

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.correlation import correlation, effective_rank, fidelity, trace
-from netgrain.forms import Dense, Factored
+from netgrain.geometry.correlation import correlation, effective_rank, fidelity, trace
+from netgrain.geometry.forms import Dense, Factored
 from tests import naive
 
 D, MEMBERS, REPETITIONS = 1024, 25, 200

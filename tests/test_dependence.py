@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.average import closed_form
+from netgrain.geometry.average import closed_form
 from tests import naive
 from tests.test_kernels import ALL, pair
 
@@ -324,7 +324,7 @@ def test_the_check_sees_what_one_band_hides() -> None:
 
 def test_the_check_sees_a_closed_form_that_leaves_the_terms_out(monkeypatch: pytest.MonkeyPatch) -> None:
     make = gaussian(partial(mlp, Erf), gain=4.0)
-    monkeypatch.setattr("netgrain.closed_form.geometry.MOST_POSITIONS", 0)
+    monkeypatch.setattr("netgrain.geometry.closed.MOST_POSITIONS", 0)
     found = ng.check(make, (3, 4, 4), members=128, probe=ng.Gaussian(1), workers=1, progress=False)
     assert not found.agrees
     assert "each point itself is off" in found.verdict
@@ -356,7 +356,7 @@ def test_auto_samples_a_first_layer_of_few_uniform_weights() -> None:
 def test_auto_rejects_a_limit_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the terms the closed form of this network is far off; members show it."""
     make = gaussian(partial(two_layers, Erf, channels=1), gain=6.0)
-    monkeypatch.setattr("netgrain.closed_form.geometry.MOST_POSITIONS", 0)
+    monkeypatch.setattr("netgrain.geometry.closed.MOST_POSITIONS", 0)
     G = ng.average_geometry(make, (1, 6, 6), probe=ng.Data(images((1, 6, 6))), tolerance=0.05, workers=1)
     assert G.method == "sampled"
     assert any("36 positions" in note and "not show" in note for note in G.about.notes)
@@ -368,7 +368,7 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     def make() -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), nn.Linear(9, 40), nn.Tanh(), nn.Linear(40, 10))
 
-    from netgrain.sampling import sampled_geometry
+    from netgrain.geometry.sampled import sampled_geometry
 
     options = {"probe": ng.Gaussian(1), "members": 600, "engine": "local"}
     fast = sampled_geometry(make, (1, 3, 3), **options)
@@ -391,7 +391,7 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     ],
 )
 def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Module]], why: str) -> None:
-    from netgrain.random_head import find_random_head
+    from netgrain.geometry.random_head import find_random_head
 
     def make() -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), *layers())

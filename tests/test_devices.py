@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import netgrain as ng
-from netgrain import complexity, equivariant, groups, regularizers, scores
+from netgrain import complexity, equivariant, groups, regularizers
 from netgrain.audit import audit
 from netgrain.audit.alignment import align
 from netgrain.audit.layers import layer_profile
@@ -24,9 +24,10 @@ from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import planted
 from netgrain.families.members import member
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
-from netgrain.first_layer import find_first_layer
+from netgrain.geometry import scores
+from netgrain.geometry.first_layer import find_first_layer
+from netgrain.geometry.sampled import sampled_geometry
 from netgrain.relevance import axes_of, relevance
-from netgrain.sampling import sampled_geometry
 from netgrain.training import Settings, train, train_member
 from tests.elsewhere import elsewhere
 

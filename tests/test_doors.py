@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import netgrain as ng
 from netgrain.closed_form import rules
+from netgrain.geometry.reduction import ROWS_MEMORY, Reduction, most_members
 from netgrain.models import MLP, LeNet, ResNet18
-from netgrain.reduction import ROWS_MEMORY, Reduction, most_members
 from tests.mistakes_about_models import DATA, SHAPE, Broken, Silent, X, given, net, tiny
 
 DOORS: dict[str, Callable[[Any, Any], object]] = {
@@ -201,8 +201,8 @@ def test_a_check_without_error_bars_is_refused_before_sampling(monkeypatch: pyte
     def never(*_: object, **__: object) -> None:
         raise AssertionError("sampled")
 
-    monkeypatch.setattr("netgrain.checking.sampled_geometry", never)
-    monkeypatch.setattr("netgrain.checking.closed_form", never)
+    monkeypatch.setattr("netgrain.geometry.checking.sampled_geometry", never)
+    monkeypatch.setattr("netgrain.geometry.checking.closed_form", never)
     lenet = partial(LeNet, channels=3, image_size=64)
     with pytest.raises(ng.NetgrainError, match=r"members=2000 of 1 × 10 gradients .*use at most 1092\.$"):
         ng.check(lenet, (3, 64, 64), members=2000)

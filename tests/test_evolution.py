@@ -18,14 +18,14 @@ from netgrain.evolution import average_evolution, evolution_of, velocity
 from netgrain.families.members import Output, member
 from netgrain.families.probes import Data, Gaussian
 from netgrain.flow import backward_rates, flow, forward_rates, loss_of, rates_for
-from netgrain.forms import Dense, Factored
-from netgrain.geometry import Geometry, corr, data_covariance
+from netgrain.geometry.forms import Dense, Factored
+from netgrain.geometry.sampled import geometry_of, sampled_geometry
+from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.head import Head, head_or_reason
 from netgrain.models.lenet import LeNet
 from netgrain.pairs import PairRows, SymmetricPairs
 from netgrain.projection import Projection
 from netgrain.runtime.errors import GrainWarning, NetgrainError
-from netgrain.sampling import geometry_of, sampled_geometry
 from netgrain.shallow import _moments, find_shallow
 from tests import naive
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from netgrain.families.convolution import ConvStem
-from netgrain.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
 from tests import naive
 
@@ -110,7 +110,7 @@ CONVOLUTIONS = [
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @pytest.mark.parametrize(("layer", "spatial"), CONVOLUTIONS)
 def test_stem_carries_second_moments_as_the_convolution_does(layer: nn.Module, spatial: tuple[int, ...]) -> None:
-    from netgrain.first_layer import _structure
+    from netgrain.geometry.first_layer import _structure
 
     layer = layer.double()
     layout = torch.arange(torch.Size(spatial).numel()).reshape(1, *spatial)
@@ -137,7 +137,7 @@ def test_many_vectors_of_few_numbers_take_little_memory(monkeypatch: pytest.Monk
     def refused(rows: torch.Tensor) -> None:
         raise AssertionError("vectors were multiplied with rows")
 
-    monkeypatch.setattr("netgrain.forms.in_slices", refused)
+    monkeypatch.setattr("netgrain.geometry.forms.in_slices", refused)
     assert torch.allclose(form.matvec(V), some, rtol=1e-10)
     with pytest.raises(AssertionError, match="multiplied with rows"):
         form.matvec(V[:2])

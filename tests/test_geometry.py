@@ -11,8 +11,8 @@ import torch
 
 import netgrain as ng
 from netgrain.families.convolution import ConvStem
-from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
-from netgrain.provenance import Provenance
+from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.provenance import Provenance
 
 
 def _psd(d: int, seed: int = 0) -> torch.Tensor:

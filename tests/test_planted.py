@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain, _planted, fig4, fig10, fig11, fig14
 from netgrain.experiments._planted import Cell, Curve, Judged
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.units import Outcome
 
 

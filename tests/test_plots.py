@@ -10,9 +10,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netgrain import Estimate, Geometry, average_geometry, data_covariance, plots
-from netgrain.forms import Factored
-from netgrain.provenance import Provenance
+from netgrain import Estimate, Geometry, average_geometry, data_covariance
+from netgrain.geometry import plots
+from netgrain.geometry.forms import Factored
+from netgrain.geometry.provenance import Provenance
 
 
 def random_geometry(*shape: int, rank: int | None = None, seed: int = 0) -> Geometry:

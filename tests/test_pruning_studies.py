@@ -6,8 +6,8 @@ import torch
 from netgrain import Geometry
 from netgrain.experiments import _grain, _pruning, tab1, tab2
 from netgrain.experiments._grain import Grain
+from netgrain.geometry.scores import prune
 from netgrain.runtime.units import Outcome
-from netgrain.scores import prune
 
 
 def test_the_random_choice_keeps_as_many_of_each_class_as_the_scores_do() -> None:

@@ -9,9 +9,9 @@ import torch
 import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.data import isotropic
-from netgrain.forms import Factored
+from netgrain.geometry.forms import Factored
+from netgrain.geometry.provenance import Provenance
 from netgrain.models import MLP, LeNet
-from netgrain.provenance import Provenance
 from netgrain.relevance import Axes, axes_of, distance_correlation, known_of, relevance
 from tests import naive
 
@@ -153,7 +153,7 @@ def test_eigenvalues_below_the_noise_of_a_sample_are_not_known() -> None:
 
 def test_all_directions_of_a_geometry_too_large_for_its_whole_spectrum(monkeypatch: pytest.MonkeyPatch) -> None:
     from netgrain import relevance as room
-    from netgrain import spectrum
+    from netgrain.geometry import spectrum
 
     for module in (spectrum, room):
         monkeypatch.setattr(module, "FULL_LIMIT", 100)

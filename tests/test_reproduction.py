@@ -13,7 +13,7 @@ from netgrain import NetgrainError, experiments, reproduction
 from netgrain.claims import Claim, claim, mean
 from netgrain.cli import app
 from netgrain.data import looking_in
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.reproduction import Clock, Part, Reproduction, chosen, reproduce
 from netgrain.runtime import run_folder as runs
 from netgrain.runtime.processes import Processes

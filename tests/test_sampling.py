@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain.geometry.reduction import Reduction
+from netgrain.geometry.sketch import FrequentDirections
 from netgrain.models import MLP, LeNet, ResNet18, ViT
-from netgrain.reduction import Reduction
-from netgrain.sketch import FrequentDirections
 from tests import naive
 
 A10 = torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
@@ -465,7 +465,7 @@ def test_a_truncated_geometry_says_so_and_refuses_the_rest() -> None:
     for i in range(10):
         reduction.add(torch.randn(3, 5000, generator=torch.Generator().manual_seed(i)))
     form, trace = reduction.finish()
-    from netgrain.provenance import Provenance
+    from netgrain.geometry.provenance import Provenance
 
     G = ng.Geometry(form, (5000,), Provenance("sampled", members=10), 0.0, trace)
     assert "leading directions with" in repr(G)

@@ -6,9 +6,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from netgrain.geometry import Geometry, data_covariance
-from netgrain.runtime.errors import NetgrainError
-from netgrain.scores import (
+from netgrain.geometry.scores import (
     eliminate,
     eliminate_variance,
     explained_variance,
@@ -17,6 +15,8 @@ from netgrain.scores import (
     random_baseline,
     score,
 )
+from netgrain.geometry.value import Geometry, data_covariance
+from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (2, 3, 3)
 D = 18

@@ -37,12 +37,12 @@ from netgrain.data.download import download, extract
 from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read_idx
 from netgrain.data.sources import read
 from netgrain.families.probes import parse_probe
+from netgrain.geometry.golden import assert_same_grain
 from netgrain.models import load_model
 from netgrain.runtime.files import csv_cell, write_whole
 from netgrain.runtime.packed import read_packed
 from netgrain.runtime.run_folder import RunFolder
 from netgrain.runtime.units import Unit
-from netgrain.testing import assert_same_grain
 
 PACKAGE = Path(ng.__file__).parent
 

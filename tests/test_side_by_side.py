@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from netgrain.families.members import Output, gradients, member
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
-from netgrain.first_layer import find_first_layer
+from netgrain.geometry.first_layer import find_first_layer
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
 from netgrain.runtime.errors import NetgrainError
 

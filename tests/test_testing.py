@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from netgrain import NetgrainError
+from netgrain.geometry.golden import UPDATE, assert_same_grain, write_golden
 from netgrain.models import LeNet, ResNet18, ViT
 from netgrain.runtime.packed import read_packed, write_packed
-from netgrain.testing import UPDATE, assert_same_grain, write_golden
 
 SHAPE = (1, 16, 16)
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from netgrain import cli
-from netgrain.estimate import Estimate
 from netgrain.evolution import average_evolution, evolution_of
 from netgrain.families.probes import Data, Gaussian
-from netgrain.geometry import data_covariance
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import data_covariance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.theory import STATEMENTS, Statement, check, conjectures, expectations, figures, pooled, relu, theorems
 from netgrain.theory.material import Images, images, smooth

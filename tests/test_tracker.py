@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from netgrain.evolution import velocity
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
-from netgrain.geometry import Geometry, corr, data_covariance
-from netgrain.plots import png
+from netgrain.geometry.plots import png
+from netgrain.geometry.sampled import geometry_of
+from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.runtime.errors import NetgrainError
-from netgrain.sampling import geometry_of
 from netgrain.tracker import GeometryTracker
 from tests import naive
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.members import stream
-from netgrain.geometry import Geometry
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 

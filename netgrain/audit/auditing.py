@@ -22,18 +22,18 @@ from netgrain.audit.places import how, options_for, place_of, where
 from netgrain.audit.sentences import sentences
 from netgrain.audit.signals import word_for
 from netgrain.audit.trained import trained_report
-from netgrain.average import average_geometry
 from netgrain.complexity import geometric_complexity
-from netgrain.estimate import Estimate
 from netgrain.families.members import Make, best_device, checked_device, member, stream
 from netgrain.families.probes import Probe
-from netgrain.geometry import Geometry
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.scores import prune, score
+from netgrain.geometry.spectrum import NULL
+from netgrain.geometry.value import Geometry
 from netgrain.relevance import Axes, Relevance, axes_of, relevance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.progress import Bar
-from netgrain.scores import prune, score
-from netgrain.spectrum import NULL
 
 CURVE_POINTS = 300
 SHOWN = {"strongest": 16, "middle": 16, "weakest": 16}  # directions on the page

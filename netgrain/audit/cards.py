@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netgrain.audit.places import how, where
-from netgrain.geometry import Geometry
+from netgrain.geometry.spectrum import NULL
+from netgrain.geometry.value import Geometry
 from netgrain.relevance import known_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
-from netgrain.spectrum import NULL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,7 @@ class Card:
         """Spectrum, the leading directions and the last ones."""
         from matplotlib.figure import Figure
 
-        from netgrain import plots
+        from netgrain.geometry import plots
 
         G = self.G
         figure = Figure(figsize=(9.6, 3.0), layout="constrained")
@@ -69,7 +69,7 @@ class Card:
 
     def save(self, folder: str | Path) -> Path:
         """Write grain.png and grain.md into a folder."""
-        from netgrain.plots import png
+        from netgrain.geometry.plots import png
 
         folder = Path(folder)
         picture, text = png(self.figure()), self.markdown().encode()  # both are made before either is written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.geometry import Geometry
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 
 

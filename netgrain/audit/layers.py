@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from netgrain.audit.recording import BETWEEN, INPUT, Recorder, called_once, measured
-from netgrain.estimate import Estimate
 from netgrain.families.members import Make, check_deterministic, forward, member, model_dtype, stream
 from netgrain.families.origin import resolve
 from netgrain.families.probes import Probe
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 

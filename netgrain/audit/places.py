@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netgrain.families.members import stream
 from netgrain.families.probes import Data, Probe, parse_probe
-from netgrain.geometry import Geometry
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 
 DATA = "data"

@@ -29,10 +29,10 @@ from torch import Tensor
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.invisible import invisible_within
 from netgrain.audit.layers import LayerProfile, Loser, layer_profile
-from netgrain.average import average_geometry
-from netgrain.estimate import Estimate
 from netgrain.families.members import Make, stream
-from netgrain.geometry import Geometry
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from netgrain.audit.gains import relative_gains
 from netgrain.audit.places import where
-from netgrain.average import average_geometry
-from netgrain.estimate import Estimate
 from netgrain.families.members import Make, built, forward, member, model_dtype
-from netgrain.geometry import Geometry, corr
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.sampled import family_name
+from netgrain.geometry.value import Geometry, corr
 from netgrain.models.names import did_you_mean
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
-from netgrain.sampling import family_name
 
 SHARES = (0.5, 0.9, 0.99)
 MOST_DENSE = 1024  # dimensions up to which the difference is decomposed as a whole

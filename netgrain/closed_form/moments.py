@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from netgrain.families.trace import Unsupported
-from netgrain.separated import Separated
+from netgrain.geometry.structured_forms import Separated
 
 MOST_TERMS = 48  # a longer sum of Kronecker products is compressed
 LARGEST = 4096  # positions of a Full moment: 128 MiB in float64

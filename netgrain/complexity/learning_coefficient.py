@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.complexity.checks import check_mode, checked_points
-from netgrain.estimate import Estimate
 from netgrain.families.members import forward, model_dtype, stream
 from netgrain.flow import Loss, LossLike, checked_targets, loss_of
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread

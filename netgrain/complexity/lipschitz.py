@@ -19,10 +19,10 @@ from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.product_bound import product_bound
-from netgrain.estimate import Estimate
 from netgrain.families.members import in_double, stream
 from netgrain.families.trace import Unsupported
 from netgrain.flow import twice_differentiable
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread

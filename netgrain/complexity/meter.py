@@ -15,9 +15,9 @@ from netgrain.complexity.checks import check_effort, checked_labels, checked_poi
 from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
 from netgrain.complexity.maps import Of, map_of
 from netgrain.complexity.variants import margins
-from netgrain.estimate import Estimate
 from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.families.members import seeded, stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.tracker import _evaluating

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode
 from netgrain.complexity.maps import map_of
-from netgrain.estimate import Estimate
 from netgrain.families.members import forward, frozen, in_double, model_dtype, stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread

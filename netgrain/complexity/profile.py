@@ -25,8 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.estimate import Estimate
 from netgrain.families.members import best_device, checked_device, forward, stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.models import layers
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar

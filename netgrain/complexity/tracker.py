@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.maps import Of
 from netgrain.complexity.meter import NOTHING, Meter, Row
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed

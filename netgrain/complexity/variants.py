@@ -33,13 +33,13 @@ from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.products import vector_products
 from netgrain.families.members import in_double
 from netgrain.families.probes import Data
+from netgrain.geometry.sampled import geometry_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
-from netgrain.sampling import geometry_of
 
 if TYPE_CHECKING:
-    from netgrain.geometry import Geometry
+    from netgrain.geometry.value import Geometry
 
 GAUGES = ("logits", "softmax", "centred", "fisher")
 MOST_NUMBERS = 2**24  # of the Jacobians held at a time

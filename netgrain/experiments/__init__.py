@@ -118,7 +118,7 @@ def conclude_again(out: str | Path) -> Finished:
 
 
 def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Finished:
-    from netgrain.plots import png
+    from netgrain.geometry.plots import png
 
     experiment = find(name)
     claims: Sequence[Claim] = experiment.claims(result)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from netgrain.claims import mean
 from netgrain.equivariant import Limit, limit, make_network, real_ratio, schatten_objective, schatten_ratio, stable_rank
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Group, from_cayley, parse
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
@@ -177,7 +177,7 @@ def written(value: Estimate) -> str:
 
 
 def tidy(ax: Axes) -> None:
-    from netgrain.plots import SMALL
+    from netgrain.geometry.plots import SMALL
 
     ax.tick_params(labelsize=SMALL)
     ax.grid(color="0.92", linewidth=0.6)
@@ -188,7 +188,7 @@ def tidy(ax: Axes) -> None:
 
 def draw_curves(ax: Axes, outcomes: Mapping[str, Sequence[Outcome]], row: int) -> None:
     """One thin line per seed against the growth of the weights; row 1 the Fourier ratio, row 2 the real one."""
-    from netgrain.plots import MEDIUM
+    from netgrain.geometry.plots import MEDIUM
 
     longest = 0.0
     for net, found in outcomes.items():
@@ -216,7 +216,7 @@ def draw_changes(
     text: bool = True,
 ) -> None:
     """From the level at initialisation (open) to the level at the end (filled): means over seeds, standard errors."""
-    from netgrain.plots import SMALL
+    from netgrain.geometry.plots import SMALL
 
     for at, (_, net, outcomes) in enumerate(rows):
         a, b = over(outcomes, start), over(outcomes, end)
@@ -251,7 +251,7 @@ def key_of_nets(ax: Axes, nets: Sequence[str], *extra: Any, **where: Any) -> Non
     """The legend that says which colour is which network, and what open and filled marks are."""
     from matplotlib.lines import Line2D
 
-    from netgrain.plots import SMALL
+    from netgrain.geometry.plots import SMALL
 
     lines = [Line2D([], [], color=HUES[n], lw=2, label=NETS[n]) for n in nets]
     marks = [

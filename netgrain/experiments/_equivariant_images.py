@@ -15,7 +15,7 @@ from netgrain.claims import Claim, claim, mean
 from netgrain.data import load
 from netgrain.equivariant import Spectrum, group_spectrum, make_network, real_ratio, schatten_ratio
 from netgrain.equivariant.training import RECORDS
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Fourier, Group, cyclic, dihedral, direct, p4m
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread

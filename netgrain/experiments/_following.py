@@ -17,15 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.average import average_geometry
 from netgrain.claims import mean
-from netgrain.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.families.members import Make, gradients, member, stream
 from netgrain.families.probes import Gaussian
-from netgrain.forms import Dense, Factored, Form
-from netgrain.geometry import Geometry
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from netgrain.average import average_geometry
 from netgrain.data import Dataset, Split, load
-from netgrain.estimate import Estimate
 from netgrain.families.members import Make, best_device, stream
 from netgrain.families.probes import Gaussian
-from netgrain.geometry import Geometry, corr, data_covariance
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.models.specs import load_model
 from netgrain.relevance import Axes, axes
 from netgrain.runtime.errors import NetgrainError

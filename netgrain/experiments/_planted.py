@@ -18,10 +18,10 @@ from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import Dataset, isotropic, planted
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain
 from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.relevance import relevance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.scores import prune
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.scores import prune
 from netgrain.training import Settings, accuracy, train_member
 
 if TYPE_CHECKING:

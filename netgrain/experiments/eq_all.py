@@ -81,7 +81,7 @@ def figure(result: Result) -> Figure:
     """How many claims of each experiment hold, are undecided, fail."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
     verdicts = [[c.verdict for c in p.claims(r)] for p, r in zip(PARTS, result.parts, strict=True)]
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")

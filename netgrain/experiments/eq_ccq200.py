@@ -18,7 +18,6 @@ from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.equivariant import group_spectrum, weighted_rank
-from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import (
     BARE,
     HUES,
@@ -33,6 +32,7 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
+from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Group, planes_by_quaternions
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -204,8 +204,8 @@ def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
     from netgrain.groups.quilt import quilt
-    from netgrain.plots import LARGE, MEDIUM, SMALL
 
     picture = Figure(figsize=(15.0, 6.4), layout="constrained")
     parts: Any = picture.subfigures(1, 2, width_ratios=(1, 1.3))

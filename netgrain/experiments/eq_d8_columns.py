@@ -156,7 +156,7 @@ def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from netgrain.plots import LARGE, MEDIUM
+    from netgrain.geometry.plots import LARGE, MEDIUM
 
     picture = Figure(figsize=(14.0, 9.6), layout="constrained")
     axes = picture.subplots(3, 4, width_ratios=(1, 1, 1.15, 1.5))

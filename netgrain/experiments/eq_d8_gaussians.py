@@ -17,7 +17,6 @@ import torch
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.equivariant import schatten_objective
-from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import (
     AUTHORS_D8,
     HUES,
@@ -37,6 +36,7 @@ from netgrain.experiments._equivariant import (
     train_all,
     written,
 )
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 
@@ -200,7 +200,7 @@ def figure(result: Result) -> Figure:
     """The way there in Fourier and real space, the changes, the printed β, and the optimum of each depth."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import LARGE, MEDIUM
+    from netgrain.geometry.plots import LARGE, MEDIUM
 
     picture = Figure(figsize=(15.0, 7.6), layout="constrained")
     axes = picture.subplots(2, 4, width_ratios=(1, 1.15, 1.4, 1.2))
@@ -235,7 +235,7 @@ def figure(result: Result) -> Figure:
 
 def _draw_predictor(ax: Axes, result: Result) -> None:
     """β of depth 2, every seed, over the printed one."""
-    from netgrain.plots import LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
 
     ax.bar(range(8), PRINTED, color="0.82", width=0.8, label="printed by the authors")
     for i, outcome in enumerate(result.trained["flow", 2, "group-cnn"]):
@@ -255,7 +255,7 @@ def _draw_predictor(ax: Axes, result: Result) -> None:
 
 def _draw_values(ax: Axes, result: Result) -> None:
     """|β̂|_{2/3} at margin one: each seed by descent and flow, and the authors' line."""
-    from netgrain.plots import LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
 
     for at, net in enumerate(NETS):
         pairs = zip(result.trained["sgd", 3, net], result.trained["flow", 3, net], strict=False)  # the same starts

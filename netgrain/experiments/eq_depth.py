@@ -113,7 +113,7 @@ def figure(result: Result) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullLocator
 
-    from netgrain.plots import COLOURS, LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MEDIUM, SMALL
 
     problems = list(result.config.problems)
     depths = sorted(result.config.depths)

@@ -22,10 +22,10 @@ from torch import Tensor
 from netgrain.claims import Claim, claim, mean
 from netgrain.equivariant import limit
 from netgrain.experiments._equivariant_images import band, descend_in_fourier, initial_layers, records, tidy
-from netgrain.forms import Factored
-from netgrain.geometry import Geometry, corr
+from netgrain.geometry.forms import Factored
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.value import Geometry, corr
 from netgrain.groups import dihedral
-from netgrain.provenance import Provenance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

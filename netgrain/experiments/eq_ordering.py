@@ -136,7 +136,7 @@ def figure(result: Result) -> Figure:
     """Every draw as a point, means with standard errors, and where the networks began."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
 
     problems = list(result.config.problems)
     picture = Figure(figsize=(12.5, 1.2 + 2.7 * len(problems)), layout="constrained")

@@ -156,7 +156,7 @@ def figure(result: Result) -> Figure:
     """For every group and network: real and Fourier strips at three stages; below, the numbers over seeds."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
 
     groups = list(result.config.groups)
     picture = Figure(figsize=(14.0, 0.4 + 6.3 * len(groups)), layout="constrained")

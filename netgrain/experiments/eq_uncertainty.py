@@ -18,8 +18,8 @@ from torch import Tensor
 
 from netgrain.claims import ROUNDING, Claim, claim
 from netgrain.equivariant import weighted_rank
-from netgrain.estimate import Estimate
 from netgrain.experiments._equivariant import BARE, group_named, tidy
+from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Group
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -146,7 +146,7 @@ def figure(result: Result) -> Figure:
     """One panel a group: every function as a point, and the hyperbola below which there is none."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
     groups = list(result.config.groups)
     picture = Figure(figsize=(3.5 * len(groups), 4.4), layout="constrained")

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, decided, mean
 from netgrain.data import doughnut
 from netgrain.families.members import Make, stream
+from netgrain.geometry.average import average_geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

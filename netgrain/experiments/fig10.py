@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim, claim
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain, _planted
 from netgrain.experiments._planted import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain, fig3
 from netgrain.experiments._following import MORE
 from netgrain.experiments.fig3 import Pair
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.training import Settings
 

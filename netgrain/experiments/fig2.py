@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain
 from netgrain.experiments._following import MORE, Inside, Rise
 from netgrain.families.members import stream
-from netgrain.forms import Dense, Form, Kronecker
-from netgrain.geometry import data_covariance
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Form, Kronecker
+from netgrain.geometry.value import data_covariance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings

@@ -20,11 +20,11 @@ import torch
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import gaussian_like
-from netgrain.estimate import Estimate
 from netgrain.experiments import _following, _grain
 from netgrain.experiments._following import MORE
 from netgrain.families.members import stream
-from netgrain.geometry import Geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain, _planted
 from netgrain.experiments._grain import Grain
 from netgrain.experiments._planted import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.data import linear_and_circle, without
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference
 from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

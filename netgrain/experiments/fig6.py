@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.estimate import Estimate
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference
 from netgrain.families.members import stream
-from netgrain.geometry import data_covariance
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.scores import eliminate_variance, feature_basis, random_baseline
+from netgrain.geometry.value import data_covariance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.scores import eliminate_variance, feature_basis, random_baseline
 from netgrain.training import Settings, accuracy, train_member
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.claims import Claim
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.theory import STATEMENTS, figures

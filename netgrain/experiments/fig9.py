@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.average import average_geometry
 from netgrain.claims import Claim, claim, mean
-from netgrain.geometry import Geometry, corr
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.value import Geometry, corr
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -181,6 +181,6 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
-    from netgrain import plots
+    from netgrain.geometry import plots
 
     return plots.overview(result.geometries)

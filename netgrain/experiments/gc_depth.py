@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.sweeps import Curve, Panel, at_start, expected_at_start, monotone
 
@@ -114,7 +114,7 @@ def figure(result: Result) -> Figure:
     """One network per seed, the mean over all networks, their median, and the exact expectation."""
     from matplotlib.figure import Figure
 
-    from netgrain.plots import COLOURS, LARGE, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MEDIUM, SMALL
 
     figure = Figure(figsize=(12.0, 3.8), layout="constrained")
     for ax, panel, scheme in zip(figure.subplots(1, 3), panels(result), SCHEMES, strict=True):

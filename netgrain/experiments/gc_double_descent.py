@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import ROUNDING, Claim, claim, mean
-from netgrain.estimate import Estimate
 from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, spearman
@@ -114,7 +114,7 @@ def panels(result: Result) -> list[Panel]:
 def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
 
-    from netgrain.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = figure.subplots()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.sweeps import Curve, Panel, Scale, along, at_start, expected_at_start, monotone, scales
 

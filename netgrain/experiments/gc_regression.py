@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.claims import Claim, claim
-from netgrain.estimate import Estimate
 from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, monotone
@@ -178,7 +178,7 @@ def panels(result: Result) -> list[Panel]:
 def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
 
-    from netgrain.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
     from netgrain.sweeps.drawing import complexity
 
     figure = Figure(figsize=(13.0, 4.2), layout="constrained")

@@ -18,13 +18,13 @@ from typing import Any
 
 from safetensors.torch import save as to_bytes
 
+from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
 from netgrain.runtime.backlog import LATE
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit, Work
-from netgrain.sampling import CHUNK, MOST_MEMBERS
 
 SAMPLES = 3  # units of a stage that are measured
 PATIENCE = 60.0  # seconds for one of them

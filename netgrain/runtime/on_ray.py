@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netgrain.provenance import versions
+from netgrain.geometry.provenance import versions
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
 from netgrain.runtime.backlog import LATE, Backlog
 from netgrain.runtime.environment import environment

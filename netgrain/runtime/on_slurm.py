@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from netgrain.provenance import versions
+from netgrain.geometry.provenance import versions
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
 from netgrain.runtime.backlog import Backlog
 from netgrain.runtime.errors import NetgrainError, install

@@ -26,7 +26,7 @@ from typing import Any, TextIO
 
 import torch
 
-from netgrain.provenance import versions
+from netgrain.geometry.provenance import versions
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.files import append_line, write_whole
 from netgrain.runtime.local import Local

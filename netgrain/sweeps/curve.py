@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 
 Rows = list[list[float]]  # (seeds, values)
 

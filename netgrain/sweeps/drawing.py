@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from netgrain.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 from netgrain.sweeps.curve import Curve
 from netgrain.sweeps.scales import Panel
 

@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.average import average_geometry
 from netgrain.claims import FAILS, HOLDS, UNDECIDED, verdict
-from netgrain.correlation import Deletions
-from netgrain.estimate import Estimate
 from netgrain.evolution import average_evolution
 from netgrain.families.members import Make, gradients, member, stream
 from netgrain.families.probes import Gaussian
-from netgrain.forms import Factored
-from netgrain.geometry import Geometry, corr, data_covariance
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.correlation import Deletions
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Factored
+from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.models import MLP, LeNet, ResNet18, ViT
 from netgrain.theory import pooled, statements
 from netgrain.theory.material import Images, images

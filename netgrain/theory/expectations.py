@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import FAILS, HOLDS
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.theory.material import images
 from netgrain.theory.relu import over_angles
 from netgrain.theory.statements import Job, Statement, mean_of, same

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from netgrain.estimate import Estimate
-from netgrain.geometry import Geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry
 from netgrain.theory import pooled, relu, statements
 from netgrain.theory.material import images
 from netgrain.theory.statements import Job

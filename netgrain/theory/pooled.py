@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from netgrain.claims import FAILS, HOLDS, UNDECIDED
-from netgrain.correlation import Deletions
-from netgrain.estimate import Estimate
+from netgrain.geometry.correlation import Deletions
+from netgrain.geometry.estimate import Estimate
 from netgrain.theory import statements
 from netgrain.theory.material import Images, images
 from netgrain.theory.statements import Job, Statement, same

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import FAILS, HOLDS
-from netgrain.estimate import Estimate
+from netgrain.geometry.estimate import Estimate
 from netgrain.theory import statements
 from netgrain.theory.material import images
 from netgrain.theory.statements import Job, Statement, same

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import FAILS, HOLDS, UNDECIDED
-from netgrain.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.estimate import Estimate
+from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
+from netgrain.geometry.estimate import Estimate
 
 SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
 

@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.average import average_geometry
 from netgrain.claims import FAILS, HOLDS
-from netgrain.estimate import Estimate
 from netgrain.evolution import evolution_of
 from netgrain.families.members import member, seeded
 from netgrain.families.probes import Data, Gaussian
-from netgrain.geometry import Geometry
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry
 from netgrain.models import MLP
 from netgrain.theory import statements
 from netgrain.theory.pooled import cosine, maps

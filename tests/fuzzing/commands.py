@@ -127,9 +127,9 @@ def run_command(words: list[str], folder: Path) -> bool:
 
 
 HEAVY = (
-    *("netgrain.checking.check", "netgrain.audit.auditing.audit", "netgrain.audit.signals.visible"),
+    *("netgrain.geometry.checking.check", "netgrain.audit.auditing.audit", "netgrain.audit.signals.visible"),
     *("netgrain.experiments.run_experiment", "netgrain.reproduction.reproduce", "netgrain.doctor.examine"),
-    *("netgrain.equivariant.limit", "netgrain.complexity.complexities", "netgrain.average.average_geometry"),
+    *("netgrain.equivariant.limit", "netgrain.complexity.complexities", "netgrain.geometry.average.average_geometry"),
     *("netgrain.theory.STATEMENTS", "netgrain.runtime.cost.plan_experiment", "netgrain.runtime.cost.plan_geometry"),
 )
 
@@ -139,9 +139,9 @@ def _light() -> Iterator[None]:
     """Inside, whatever computes for long stops the command where it would begin."""
     from unittest.mock import patch
 
-    import netgrain.average
+    import netgrain.geometry.average
 
-    real = netgrain.average.average_geometry
+    real = netgrain.geometry.average.average_geometry
 
     def reached(*args: object, **options: object) -> Any:
         raise Reached
@@ -156,7 +156,7 @@ def _light() -> Iterator[None]:
         raise Reached
 
     replaced: dict[str, Any] = dict.fromkeys(HEAVY, reached)
-    replaced["netgrain.average.average_geometry"] = small
+    replaced["netgrain.geometry.average.average_geometry"] = small
     import netgrain.theory
 
     replaced["netgrain.theory.STATEMENTS"] = dict.fromkeys(netgrain.theory.STATEMENTS, reached)

@@ -49,8 +49,8 @@ def _geometries() -> tuple[Packed, ...]:
 
 @cache
 def _golden() -> Packed:
+    from netgrain.geometry.golden import write_golden
     from netgrain.runtime.packed import read_packed
-    from netgrain.testing import write_golden
 
     with tempfile.TemporaryDirectory() as folder:
         return "golden geometry", *read_packed(
@@ -118,7 +118,7 @@ def run_geometry(content: bytes, folder: Path) -> bool:
 
 
 def run_golden(content: bytes, folder: Path) -> bool:
-    from netgrain.testing import assert_same_grain
+    from netgrain.geometry.golden import assert_same_grain
 
     file = folder / "golden.safetensors"
     file.write_bytes(content)
@@ -132,7 +132,7 @@ def run_golden(content: bytes, folder: Path) -> bool:
 
 def draw_run(rng: Random, sealed: bool = False) -> tuple[bytes, bytes]:
     """run.json and one unit, one of them spoiled; sealed: the unit has a right checksum over a spoiled content."""
-    from netgrain.provenance import versions
+    from netgrain.geometry.provenance import versions
 
     about = {
         "experiment": "fuzz",

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.estimate import Estimate
 from netgrain.families.convolution import ConvStem
-from netgrain.forms import Dense, Factored, Form, Kronecker, Spread
-from netgrain.geometry import Geometry
-from netgrain.provenance import Provenance
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.structured_forms import Separated
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
-from netgrain.separated import Separated
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 KINDS = {"dense", "factored", "spread", "separated", "kronecker"}

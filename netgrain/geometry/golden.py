@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.average import average_geometry
 from netgrain.families.members import Make, stream
-from netgrain.geometry import Geometry
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 
@@ -85,7 +85,7 @@ def assert_same_grain(
         return
     if not path.exists():
         raise NetgrainError(
-            f"{path} does not exist; make it once with netgrain.testing.write_golden(make, '{path}', input_shape=…) "
+            f"{path} does not exist; make it once with netgrain.geometry.write_golden(make, '{path}', input_shape=…) "
             f"or by running this test with {UPDATE}=1, look at it, and commit it."
         )
     if not (math.isfinite(tol) and tol >= 0):

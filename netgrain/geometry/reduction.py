@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Factored, Form, Kronecker
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form, Kronecker
+from netgrain.geometry.sketch import FrequentDirections
+from netgrain.geometry.spectrum import FULL_LIMIT, decompose
 from netgrain.runtime.errors import NetgrainError
-from netgrain.sketch import FrequentDirections
-from netgrain.spectrum import FULL_LIMIT, decompose
 
 ROWS_MEMORY = 512 * 2**20  # bytes of rows kept before they are condensed
 PIECES_MEMORY = 1024 * 2**20  # bytes of dense batches

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain import correlation
-from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Factored, Form, Kronecker, in_slices
-from netgrain.provenance import Provenance
+from netgrain.geometry import correlation
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, in_slices
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
-from netgrain.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,7 +170,7 @@ class Geometry:
     def directions(self, k: int | None = None, *, bottom: bool = False) -> Tensor:
         """The k leading eigenvectors, shape (k, *input_shape), unit norm, in the order of the eigenvalues.
 
-        Inside a block of equal eigenvalues the basis is chosen by a fixed rule (netgrain.spectrum); copies of a
+        Inside a block of equal eigenvalues the basis is chosen by a fixed rule (geometry.spectrum); copies of a
         Kronecker core follow one another. bottom=True gives the last k instead, the very last one last.
         """
         k = self.d if k is None else k
@@ -286,32 +286,32 @@ class Geometry:
 
     def save(self, path: str | Path) -> Path:
         """One safetensors file with the numbers and where they came from; written whole or not at all."""
-        from netgrain.storage import save
+        from netgrain.geometry.storage import save
 
         return save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> Geometry:
         """Read a file written by `save`; anything else is refused with a sentence."""
-        from netgrain.storage import load
+        from netgrain.geometry.storage import load
 
         return load(path)
 
     def plot_matrix(self, ax: Axes | None = None) -> Axes:
         """G as an image."""
-        from netgrain import plots
+        from netgrain.geometry import plots
 
         return plots.matrix(self, ax=ax)
 
     def plot_spectrum(self, ax: Axes | None = None) -> Axes:
         """Eigenvalues against their index."""
-        from netgrain import plots
+        from netgrain.geometry import plots
 
         return plots.spectrum(self, ax=ax)
 
     def plot_directions(self, k: int = 8) -> Figure:
         """The k leading and the k last eigenvectors as images."""
-        from netgrain import plots
+        from netgrain.geometry import plots
 
         return plots.directions(self, k)
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.forms import Form, no_counts
+from netgrain.geometry.forms import Form, no_counts
 from netgrain.runtime.errors import NetgrainError
 
 

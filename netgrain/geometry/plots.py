@@ -17,14 +17,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 if TYPE_CHECKING:
-    from netgrain.geometry import Geometry
-    from netgrain.spectrum import Block
+    from netgrain.geometry.spectrum import Block
+    from netgrain.geometry.value import Geometry
 
 DIVERGING = "RdBu_r"  # white at zero; red and blue stay apart for every common colour blindness
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#999999", "#e69f00")  # of curves (Okabe and Ito)
 LINE, MARK = COLOURS[0], "#d55e00"
 MOST_COORDINATES = 1024  # an image of more is larger than a screen: a corner of it is shown instead
-NULL = 1e-10  # an eigenvalue below this share of the largest is zero (as in netgrain.spectrum)
+NULL = 1e-10  # an eigenvalue below this share of the largest is zero (as in netgrain.geometry.spectrum)
 PRINTED = 256  # points along one side of a printed image, about
 DPI = 150
 SMALL, MEDIUM, LARGE = 8.0, 9.0, 10.5  # points

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from netgrain.closed_form.geometry import closed_form_geometry
 from netgrain.families.members import (
     Make,
     check_differentiable,
@@ -20,11 +19,8 @@ from netgrain.families.members import (
 )
 from netgrain.families.probes import checked_probe
 from netgrain.families.trace import Unsupported
-from netgrain.geometry import Geometry
-from netgrain.runtime.arguments import checked_shape, whole
-from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import shortage
-from netgrain.sampling import (
+from netgrain.geometry.closed import closed_form_geometry
+from netgrain.geometry.sampled import (
     DEFAULT_TOLERANCE,
     SHAPE_ADVICE,
     Pilot,
@@ -34,6 +30,10 @@ from netgrain.sampling import (
     not_shown,
     sampled_geometry,
 )
+from netgrain.geometry.value import Geometry
+from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import shortage
 
 METHODS = ("auto", "closed-form", "sampled")
 SHARED = ("probe", "output", "seed", "probes", "tolerance", "progress")  # options of both methods
@@ -56,7 +56,7 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
     Options of both: probe=None (the origin, or its σ → 0 limit at a kink), seed=0, output="all" (sum over outputs; an
     index from 0, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
     first_layer="auto", keep=64, engine=None, workers=None, chunk=None, device=None, vmapped=None: see
-    `netgrain.sampling.sampled_geometry`. A closed form is computed on the CPU, whatever the device.
+    `netgrain.geometry.sampled.sampled_geometry`. A closed form is computed on the CPU, whatever the device.
 
     An average pool of two neighbours of a two-tap filter: G = σ²/4 · [[1,1,0],[1,2,1],[0,1,1]].
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from netgrain.forms import Factored, Form, Kronecker, no_counts
+from netgrain.geometry.forms import Factored, Form, Kronecker, no_counts
 from netgrain.runtime.errors import NetgrainError
 
 SLICE = 2**20  # numbers in one buffer of a product: 8 MiB stay in the cache, where the matrix products are fastest

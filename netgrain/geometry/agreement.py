@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from netgrain.correlation import correlation, trace
-from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Form, Kronecker
+from netgrain.geometry.correlation import correlation, trace
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Form, Kronecker
+from netgrain.geometry.spectrum import decompose
 from netgrain.runtime.errors import GrainWarning
-from netgrain.spectrum import decompose
 
 STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
 POINTS = 16  # of each

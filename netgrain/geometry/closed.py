@@ -22,23 +22,23 @@ from netgrain.closed_form.channels import AtKink, NeedsMembers, NormalisesNothin
 from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
-from netgrain.correlation import fidelity
-from netgrain.estimate import Estimate
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.initialisation import CannotRead, Laws
 from netgrain.families.members import Make, Output, checked_output, describe_output, member, model_dtype, stream
 from netgrain.families.origin import SMALL
 from netgrain.families.probes import Data, Gaussian, Origin, Probe
 from netgrain.families.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
-from netgrain.forms import Dense, Factored, Form, Kronecker
-from netgrain.geometry import Geometry
-from netgrain.products import Products
-from netgrain.provenance import Provenance
+from netgrain.geometry.correlation import fidelity
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Factored, Form, Kronecker
+from netgrain.geometry.products import Products
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.sampled import family_name
+from netgrain.geometry.spectrum import decompose
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
-from netgrain.sampling import family_name
-from netgrain.spectrum import decompose
 
 DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.agreement import POINTS, STAGES, Agreement, agreement
-from netgrain.correlation import fidelity
 from netgrain.families.failures import ADVICE, NotFinite, unwrapped_model
 from netgrain.families.members import (
     Make,
@@ -35,12 +33,14 @@ from netgrain.families.members import (
 from netgrain.families.origin import Resolved, resolve
 from netgrain.families.probes import Data, Gaussian, Origin, Probe, checked_probe
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
-from netgrain.first_layer import CannotIntegrate, FirstLayer, find_first_layer
-from netgrain.forms import DENSE_LIMIT, Form
-from netgrain.geometry import Geometry
-from netgrain.provenance import Provenance
-from netgrain.random_head import RandomHead, find_random_head
-from netgrain.reduction import Reduction
+from netgrain.geometry.agreement import POINTS, STAGES, Agreement, agreement
+from netgrain.geometry.correlation import fidelity
+from netgrain.geometry.first_layer import CannotIntegrate, FirstLayer, find_first_layer
+from netgrain.geometry.forms import DENSE_LIMIT, Form
+from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.random_head import RandomHead, find_random_head
+from netgrain.geometry.reduction import Reduction
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, found, number, switch, whole
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError

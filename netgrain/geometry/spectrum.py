@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.forms import Factored, Form, Kronecker
-from netgrain.products import Products
+from netgrain.geometry.forms import Factored, Form, Kronecker
+from netgrain.geometry.products import Products
 from netgrain.runtime.errors import NetgrainError
 
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.estimate import Estimate
-from netgrain.forms import Dense, Form, Kronecker
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Dense, Form, Kronecker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.threads import one_thread
 

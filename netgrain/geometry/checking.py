@@ -18,10 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.agreement import leading_ratio, ratio_along, ratio_of
-from netgrain.average import closed_form
-from netgrain.closed_form.geometry import energies_along_points
-from netgrain.estimate import Estimate
 from netgrain.families.members import (
     Make,
     Output,
@@ -34,13 +30,17 @@ from netgrain.families.members import (
 )
 from netgrain.families.origin import resolve
 from netgrain.families.probes import Data, Probe, checked_probe
-from netgrain.forms import Form
-from netgrain.geometry import Geometry, corr
-from netgrain.reduction import most_members
+from netgrain.geometry.agreement import leading_ratio, ratio_along, ratio_of
+from netgrain.geometry.average import closed_form
+from netgrain.geometry.closed import energies_along_points
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Form
+from netgrain.geometry.reduction import most_members
+from netgrain.geometry.sampled import SHAPE_ADVICE, probe_count, sampled_geometry
+from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.units import Engine
-from netgrain.sampling import SHAPE_ADVICE, probe_count, sampled_geometry
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
 PER_DECADE = 2

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from netgrain.families.members import stream
-from netgrain.forms import DENSE_LIMIT
-from netgrain.geometry import Geometry
+from netgrain.geometry.forms import DENSE_LIMIT
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples
 
