@@ -13,7 +13,6 @@ from . import (
 from . import (
     models as models,
 )
-from . import regularizers as regularizers
 from . import (
     runtime as runtime,
 )
@@ -22,17 +21,6 @@ from . import (
 )
 from .complexity.estimators import geometric_complexity as geometric_complexity
 from .complexity.tracker import ComplexityTracker as ComplexityTracker
-from .curvature import loss_curvature as loss_curvature
-from .delta import Evolution as Evolution
-from .evolution import (
-    average_evolution as average_evolution,
-)
-from .evolution import (
-    evolution_of as evolution_of,
-)
-from .evolution import (
-    velocity as velocity,
-)
 from .families.batch_statistics import data_statistics as data_statistics
 from .families.probes import (
     Data as Data,
@@ -69,6 +57,18 @@ from .runtime.errors import (
     NetgrainError as NetgrainError,
 )
 from .sweeps.sweeping import sweep as sweep
-from .tracker import GeometryTracker as GeometryTracker
+from .training import regularizers as regularizers
+from .training.curvature import loss_curvature as loss_curvature
+from .training.delta import Evolution as Evolution
+from .training.evolution import (
+    average_evolution as average_evolution,
+)
+from .training.evolution import (
+    evolution_of as evolution_of,
+)
+from .training.evolution import (
+    velocity as velocity,
+)
+from .training.geometry_tracker import GeometryTracker as GeometryTracker
 
 __version__: str

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import netgrain as ng
 from netgrain.audit import audit, compare, visible
 from netgrain.complexity import complexities
-from netgrain.regularizers import L2
 from netgrain.training import Settings, accuracy, train
+from netgrain.training.regularizers.norms import L2
 from tests.mistakes import Mistake
 
 

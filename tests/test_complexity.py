@@ -28,9 +28,9 @@ from netgrain.complexity import (
 from netgrain.complexity.estimators import squared_norms
 from netgrain.complexity.maps import map_of
 from netgrain.complexity.variants import margins
-from netgrain.flow import _prepare_forward_mode
 from netgrain.models import ResNet18
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.gradient_flow import _prepare_forward_mode
 from tests import naive
 
 ESTIMATORS = ("exact", "forward", "vjp", "jvp", "outputs")

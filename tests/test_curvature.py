@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
-from netgrain.curvature import LossCurvature, loss_curvature
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.curvature import LossCurvature, loss_curvature
 
 D = 5
 LABELS = {1: torch.tensor([0, 1, 1]), 2: torch.tensor([1, 0, 1]), 4: torch.tensor([0, 3, 1])}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import netgrain as ng
-from netgrain import complexity, equivariant, groups, regularizers
+from netgrain import complexity, equivariant, groups
 from netgrain.audit import audit
 from netgrain.audit.alignment import align
 from netgrain.audit.layers import layer_profile
@@ -28,7 +28,7 @@ from netgrain.geometry import scores
 from netgrain.geometry.first_layer import find_first_layer
 from netgrain.geometry.sampled import sampled_geometry
 from netgrain.relevance import axes_of, relevance
-from netgrain.training import Settings, train, train_member
+from netgrain.training import Settings, regularizers, train, train_member
 from tests.elsewhere import elsewhere
 
 REAL = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

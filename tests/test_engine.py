@@ -19,7 +19,6 @@ import torch
 
 import netgrain as ng
 from netgrain.models import LeNet
-from netgrain.regularizers import L2
 from netgrain.runtime import on_ray, on_slurm
 from netgrain.runtime.answers import UnitError
 from netgrain.runtime.backlog import LATE, Backlog
@@ -33,6 +32,7 @@ from netgrain.runtime.streams import Stream
 from netgrain.runtime.units import Engine, Outcome, Unit, fingerprint, in_order
 from netgrain.sweeps import sweep
 from netgrain.training import Settings, train
+from netgrain.training.regularizers.norms import L2
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra [distributed] is missing")
 needs_slurm = pytest.mark.skipif(importlib.util.find_spec("submitit") is None, reason="the extra [slurm] is missing")

@@ -13,20 +13,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from netgrain.delta import Evolution
-from netgrain.evolution import average_evolution, evolution_of, velocity
 from netgrain.families.members import Output, member
 from netgrain.families.probes import Data, Gaussian
-from netgrain.flow import backward_rates, flow, forward_rates, loss_of, rates_for
 from netgrain.geometry.forms import Dense, Factored
 from netgrain.geometry.sampled import geometry_of, sampled_geometry
 from netgrain.geometry.value import Geometry, corr, data_covariance
-from netgrain.head import Head, head_or_reason
 from netgrain.models.lenet import LeNet
-from netgrain.pairs import PairRows, SymmetricPairs
-from netgrain.projection import Projection
 from netgrain.runtime.errors import GrainWarning, NetgrainError
-from netgrain.shallow import _moments, find_shallow
+from netgrain.training.delta import Evolution
+from netgrain.training.evolution import average_evolution, evolution_of, velocity
+from netgrain.training.gradient_flow import backward_rates, flow, forward_rates, loss_of, rates_for
+from netgrain.training.last_layer import Head, head_or_reason
+from netgrain.training.one_hidden_layer import _moments, find_shallow
+from netgrain.training.pairs import PairRows, SymmetricPairs
+from netgrain.training.projection import Projection
 from tests import naive
 
 
@@ -412,7 +412,7 @@ def test_pairs_equal_their_dense_matrix(form: SymmetricPairs) -> None:
 
 
 def test_rows_whose_products_cost_too_much_are_condensed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.pairs.PRODUCTS", 1.0)
+    monkeypatch.setattr("netgrain.training.pairs.PRODUCTS", 1.0)
     rows = PairRows(6, 1.0)
     rows.add(_random(3, 6), _random(3, 6))
     assert isinstance(rows.forms()[1], Dense)
@@ -573,7 +573,7 @@ def test_result_in_numbers(result: Evolution, tmp_path: Path) -> None:
 
 
 def test_condensed_result_on_disk(result: Evolution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.evolution.PairRows", partial(PairRows, memory=1000))
+    monkeypatch.setattr("netgrain.training.evolution.PairRows", partial(PairRows, memory=1000))
     condensed = _result()
     assert isinstance(condensed.form, Dense)
     torch.testing.assert_close(condensed.matrix(), result.matrix())
@@ -779,6 +779,6 @@ def test_a_zero_head_gives_zero_with_a_warning() -> None:
 
 
 def test_the_tolerance_that_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.evolution._schedule", lambda members: [8, 12])
+    monkeypatch.setattr("netgrain.training.evolution._schedule", lambda members: [8, 12])
     with pytest.warns(GrainWarning, match="the tolerance 0.001 was not reached with 12 members"):
         average_evolution(small, X, Y, tolerance=0.001, probe=Gaussian(1.0))

@@ -11,19 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.regularizers import (
-    L2,
-    SAM,
-    GeometricComplexity,
-    GradientNorm,
-    InputNoise,
-    Jacobian,
-    LabelNoise,
-    Regularizer,
-    SpectralNorm,
-)
 from netgrain.runtime.errors import NetgrainError
 from netgrain.training import Settings, train_member
+from netgrain.training.regularizers.base import Regularizer
+from netgrain.training.regularizers.flatness import SAM, GradientNorm
+from netgrain.training.regularizers.noise import InputNoise, LabelNoise
+from netgrain.training.regularizers.norms import L2, SpectralNorm
+from netgrain.training.regularizers.slopes import GeometricComplexity, Jacobian
 
 ALL: list[Callable[[], Regularizer]] = [
     partial(L2, 0.01),

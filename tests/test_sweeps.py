@@ -12,13 +12,14 @@ from torch import nn
 
 from netgrain.experiments import eq_all, gc_all, gc_double_descent, gc_regression, preset, run_experiment
 from netgrain.families.members import member
-from netgrain.regularizers import L2, InputNoise
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.local import Local
 from netgrain.sweeps import Curve, Perceptron, Protocol, expected_at_start, monotone, pooled, spearman, sweep
 from netgrain.sweeps.protocol import corrupted, curve_of, material, measured, median_margin, one
 from netgrain.sweeps.starts import _fresh
 from netgrain.training import Settings, train_member
+from netgrain.training.regularizers.noise import InputNoise
+from netgrain.training.regularizers.norms import L2
 
 FALLING = Curve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 7, 6], [5, 4, 3, 3.5]]}, [[True] * 4] * 2)
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from netgrain import cli
-from netgrain.evolution import average_evolution, evolution_of
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import data_covariance
@@ -20,6 +19,7 @@ from netgrain.runtime.errors import NetgrainError
 from netgrain.theory import STATEMENTS, Statement, check, conjectures, expectations, figures, pooled, relu, theorems
 from netgrain.theory.material import Images, images, smooth
 from netgrain.theory.statements import Job, corrected, cosine, difference, misfit, ratio, same, slope
+from netgrain.training.evolution import average_evolution, evolution_of
 from tests import naive
 
 JOB = Job(laptop=False, seed=0)

@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.evolution import velocity
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.plots import png
 from netgrain.geometry.sampled import geometry_of
 from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.runtime.errors import NetgrainError
-from netgrain.tracker import GeometryTracker
+from netgrain.training.evolution import velocity
+from netgrain.training.geometry_tracker import GeometryTracker
 from tests import naive
 
 X = torch.randn(40, 6, generator=torch.Generator().manual_seed(1)) * torch.tensor([3.0, 2.0, 1.0, 1.0, 0.5, 0.1])
@@ -166,7 +166,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kept[0], kept[-1]) == (0, 59)
     assert len(tracker.history["trace"]) == 60
     assert all(G.form.rows.dtype == torch.float32 for G in tracker.geometries.values())
-    monkeypatch.setattr("netgrain.tracker.ROWS", 3 * 2 * 6 * 4 * 4)  # room for four points of three models
+    monkeypatch.setattr(
+        "netgrain.training.geometry_tracker.ROWS", 3 * 2 * 6 * 4 * 4
+    )  # four points of three models
     thinned = GeometryTracker(models, Data(X))
     thinned(0)
     assert thinned.points == 4

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import netgrain.training.members
+import netgrain.training.trained_members
 from netgrain.families.members import member
 from netgrain.models import MLP, LeNet, ResNet18
 from netgrain.runtime.errors import GrainWarning, NetgrainError
@@ -187,7 +187,7 @@ def test_processes_do_not_change_bits() -> None:
 def test_vmapped_members_agree_with_the_loop(
     make: Callable[[], nn.Module], size: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(netgrain.training.members, "MEMBERS_TOGETHER", 2)  # three members: a group and a rest
+    monkeypatch.setattr(netgrain.training.trained_members, "MEMBERS_TOGETHER", 2)  # three members: a group and a rest
     X, y = data(size)
     settings = Settings(**{"steps": 20, "batch": 16, "lr": 0.05, "snapshots": (0, 4), **options})
     looped = train(make, X, y, settings, members=3, workers=1)

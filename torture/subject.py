@@ -25,13 +25,13 @@ import torch
 
 import netgrain as ng
 from netgrain.models import LeNet
-from netgrain.regularizers import L2
 from netgrain.runtime.engines import engine
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import Behind, RunFolder, Runner
 from netgrain.runtime.units import Engine, Outcome, Unit, Work, fingerprint
 from netgrain.sweeps import sweep
 from netgrain.training import Settings
+from netgrain.training.regularizers.norms import L2
 
 SIZE = 16
 

@@ -21,11 +21,11 @@ from torch.func import functional_call
 
 from netgrain.complexity.checks import check_mode, checked_points
 from netgrain.families.members import forward, model_dtype, stream
-from netgrain.flow import Loss, LossLike, checked_targets, loss_of
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
+from netgrain.training.gradient_flow import Loss, LossLike, checked_targets, loss_of
 
 BLOCKS = 10  # a trace is cut into so many means, whose scatter allows for correlated draws
 UNSETTLED = 5.0  # standard errors between the halves of a chain that call for a warning

@@ -21,11 +21,11 @@ from netgrain.complexity.maps import Map, map_of
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.members import in_double, stream
 from netgrain.families.trace import Unsupported
-from netgrain.flow import twice_differentiable
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
+from netgrain.training.gradient_flow import twice_differentiable
 
 METHODS = ("auto", "exact", "power")
 FEW_OUTPUTS = 16  # up to here one backward pass per output costs less than power iteration

@@ -20,7 +20,7 @@ from netgrain.families.members import seeded, stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
 from netgrain.runtime.errors import NetgrainError
-from netgrain.tracker import _evaluating
+from netgrain.training.geometry_tracker import _evaluating
 
 Row = dict[str, Estimate]
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from netgrain.complexity.maps import Map
 from netgrain.families.failures import check_connected
 from netgrain.families.members import in_double, stream
-from netgrain.flow import _prepare_forward_mode
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.gradient_flow import _prepare_forward_mode
 
 BLOCK = 64  # points whose probes come from one generator, so that a probe belongs to a point, not to a batch
 

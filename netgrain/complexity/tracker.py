@@ -160,7 +160,7 @@ class ComplexityTracker(Meter):
 
     def plot(self, *, log_steps: bool = False) -> Figure:
         """The complexity with its 95 % band, its normalised versions, and how well the labels are met."""
-        from netgrain.tracks import draw_complexity
+        from netgrain.training.tracker_plots import draw_complexity
 
         return draw_complexity(self, log_steps=log_steps)
 

@@ -31,7 +31,9 @@ from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 from netgrain.theory.conjectures import exchangeable, random_share
 from netgrain.theory.statements import cosine
-from netgrain.training import Settings, accuracy, train_member
+from netgrain.training.loop import accuracy
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 DIFFERENCE = ("diff", 0, 1)
 PATCH = 8  # of ViT

@@ -26,7 +26,9 @@ from netgrain.relevance import relevance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import spearman
-from netgrain.training import Settings, accuracy, train_member
+from netgrain.training.loop import accuracy
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

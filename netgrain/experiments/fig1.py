@@ -24,7 +24,9 @@ from netgrain.geometry.average import average_geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training import Settings, accuracy, train_member
+from netgrain.training.loop import accuracy
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -34,7 +34,9 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training import Settings, accuracy, train_member
+from netgrain.training.loop import accuracy
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

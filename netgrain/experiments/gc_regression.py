@@ -25,7 +25,8 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps import Curve, Panel, monotone
-from netgrain.training import Settings, train_member
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

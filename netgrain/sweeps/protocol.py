@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain import regularizers
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
 from netgrain.data import load
@@ -23,8 +22,10 @@ from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.sweeps.curve import Curve
-from netgrain.training import Settings, Trained, accuracy, train_member
-from netgrain.training.loop import full_loss
+from netgrain.training import regularizers
+from netgrain.training.loop import accuracy, full_loss
+from netgrain.training.settings import Settings, Trained
+from netgrain.training.trained_members import train_member
 
 MEASURES = ("complexity", "margin_complexity", "accuracy", "train_loss", "steps")
 GAINS = {"he": 2.0, "lecun": 1.0, "torch": 1 / 3}  # variance of a weight times its fan-in
@@ -62,7 +63,7 @@ class Protocol:
     scale: float = 1.0
     scheme: str = "he"
     corrupted: float = 0.0  # share of training labels replaced by random ones, once and for all
-    regularizer: str | None = None  # a class of netgrain.regularizers
+    regularizer: str | None = None  # a class of netgrain.training.regularizers
     strength: float = 0.0
     points: int | None = None  # training inputs at which complexity is measured; None: all
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from netgrain.families.members import Make, best_device, checked_device, member, stream
-from netgrain.regularizers import Regularizer
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.processes import Processes
@@ -17,8 +16,10 @@ from netgrain.runtime.progress import Bar
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.sweeps.curve import Curve
 from netgrain.sweeps.protocol import curve_of, measured
-from netgrain.training import Settings, train_member
 from netgrain.training.checks import checked
+from netgrain.training.regularizers.base import Regularizer
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
 
 
 def sweep(
@@ -48,7 +49,7 @@ def sweep(
     time.
 
     >>> import torch
-    >>> from netgrain.regularizers import L2
+    >>> from netgrain.training.regularizers.norms import L2
     >>> X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     >>> line = lambda: torch.nn.Linear(3, 2)
     >>> settings = Settings(steps=200, batch=None, lr=0.1)

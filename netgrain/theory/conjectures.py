@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain.claims import FAILS, HOLDS, UNDECIDED, verdict
-from netgrain.evolution import average_evolution
 from netgrain.families.members import Make, gradients, member, stream
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
@@ -25,6 +24,7 @@ from netgrain.models import MLP, LeNet, ResNet18, ViT
 from netgrain.theory import pooled, statements
 from netgrain.theory.material import Images, images
 from netgrain.theory.statements import Job, Statement
+from netgrain.training.evolution import average_evolution
 
 SIZE = 16
 SHARES = (0.5, 0.9, 0.99)

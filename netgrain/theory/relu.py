@@ -101,7 +101,7 @@ def member_terms(X: Tensor, W: Tensor, probe: Tensor, kurtosis: float = UNIFORM)
     """A and B of one member, Δ = −2 (w² A + w⁴ B) averaged over ω and over the probes x and −x; both (D, D) symmetric.
 
     With g_μ = Σ_i on at x (φ_iᵀx_μ)₊ φ_i and c_μ the number of units on at both,
-    M(x) = −Σ_μ [w² g_μ + w⁴(c_μ + k − 1) x_μ] g_μᵀ  (see netgrain.shallow).
+    M(x) = −Σ_μ [w² g_μ + w⁴(c_μ + k − 1) x_μ] g_μᵀ  (see netgrain.training.one_hidden_layer).
     """
     before = X @ W.T
     H, on = before.relu(), W @ probe > 0

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain.claims import FAILS, HOLDS
-from netgrain.evolution import evolution_of
 from netgrain.families.members import member, seeded
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.average import average_geometry
@@ -23,6 +22,7 @@ from netgrain.models import MLP
 from netgrain.theory import statements
 from netgrain.theory.pooled import cosine, maps
 from netgrain.theory.statements import Job, Statement, mean_of, same
+from netgrain.training.evolution import evolution_of
 
 # --- linear regression ------------------------------------------------------------------------------------------------
 

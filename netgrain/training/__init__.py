@@ -1,7 +1,5 @@
 """Training members of a family: one loop for every experiment, the same bits for any number of processes."""
 
-from netgrain.training.loop import accuracy
-from netgrain.training.members import train, train_member
-from netgrain.training.settings import Settings, Trained, minibatch_order
+import lazy_loader
 
-__all__ = ["Settings", "Trained", "accuracy", "minibatch_order", "train", "train_member"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.families.members import Make, built, forward, member, model_dtype, widest
-from netgrain.regularizers import Regularizer
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 from netgrain.training.checks import evaluating
+from netgrain.training.regularizers.base import Regularizer
 from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
 
 BETAS = (0.9, 0.999)  # of Adam

@@ -39,7 +39,7 @@ class Regularizer:
     all of that twice with the same draws. Randomness comes from a generator of its own (`seed=`), so that the
     global one is left alone. `state_dict` and `load_state_dict` hold all that changes from step to step.
 
-    >>> from netgrain.regularizers import L2
+    >>> from netgrain.training.regularizers.norms import L2
     >>> net = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.constant_(net.weight, 3.0)
     >>> float(L2(0.5).backward(lambda f, y: (f - y).square().mean(), net, torch.tensor([[1.0]]), torch.tensor([[3.0]])))

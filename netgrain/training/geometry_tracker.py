@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.evolution import velocity
 from netgrain.families.failures import check_not_lazy
 from netgrain.families.members import Output, checked_output, describe_output, forward, frozen, seeded, select
 from netgrain.families.probes import Data, Probe, checked_probe
@@ -23,10 +22,11 @@ from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.sampled import geometry_of, listed_models
 from netgrain.geometry.value import Geometry, corr
-from netgrain.projection import Projection, factor
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
+from netgrain.training.evolution import velocity
+from netgrain.training.projection import Projection, factor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -196,7 +196,7 @@ class GeometryTracker:
 
     def plot(self, *, log_steps: bool = False) -> Figure:
         """Correlations, velocity, and trace and effective rank relative to their start; bands are 95 % intervals."""
-        from netgrain.tracks import draw
+        from netgrain.training.tracker_plots import draw
 
         return draw(self, log_steps=log_steps)
 

@@ -25,7 +25,12 @@ import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
 from netgrain.families.members import check_deterministic, forward, frozen, in_double, model_dtype
-from netgrain.flow import (
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.sampled import _check_given, listed_models
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.samples import checked_samples
+from netgrain.runtime.threads import one_thread
+from netgrain.training.gradient_flow import (
     Loss,
     LossLike,
     _call,
@@ -36,11 +41,6 @@ from netgrain.flow import (
     loss_of,
     twice_differentiable,
 )
-from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.sampled import _check_given, listed_models
-from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.samples import checked_samples
-from netgrain.runtime.threads import one_thread
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
 EXACT = 128  # norms of matrices up to this size are taken over all coordinates

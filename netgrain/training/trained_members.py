@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from netgrain.families.members import Make, best_device, checked_device, member, seeded, stream
-from netgrain.regularizers import Regularizer
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.local import Local
@@ -21,9 +20,10 @@ from netgrain.runtime.processes import Processes
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
-from netgrain.training.checkpoint import Checkpoint, flat, under
 from netgrain.training.checks import checked, member_numbers
 from netgrain.training.loop import Run, accuracy, fresh
+from netgrain.training.regularizers.base import Regularizer
+from netgrain.training.resuming import Checkpoint, flat, under
 from netgrain.training.settings import Settings, Trained, copied, tensors_of
 from netgrain.training.together import train_together, why_not_vmapped
 

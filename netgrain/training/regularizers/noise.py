@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.regularizers.base import Regularizer, checked_strength, flat_outputs
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.regularizers.base import Regularizer, checked_strength, flat_outputs
 
 
 class InputNoise(Regularizer):

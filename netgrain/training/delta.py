@@ -16,11 +16,11 @@ from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, _settled
 from netgrain.geometry.value import Geometry, corr
-from netgrain.pairs import SymmetricPairs
-from netgrain.projection import Projection, factor
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.threads import one_thread
+from netgrain.training.pairs import SymmetricPairs
+from netgrain.training.projection import Projection, factor
 
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 
@@ -175,7 +175,7 @@ class Evolution:
     def corr_projected(self, S: Geometry | Tensor) -> Estimate:
         """Corr(Δ, G S G) with G of the same members (Conjecture 1), debiased in Δ and in both factors G.
 
-        Needs at least 6 members (netgrain.projection). `.plug_in` is the naive Corr(Δ, G S G). With a G that you know
+        Needs at least 6 members (training.projection). `.plug_in` is the naive Corr(Δ, G S G). With a G that you know
         better, use corr(G.project(S)).
         """
         S = S if isinstance(S, Geometry) else Geometry.from_matrix(S)

@@ -15,12 +15,12 @@ from netgrain.geometry.plots import COLOURS, LARGE, LINE, MARK, MEDIUM, SMALL
 
 if TYPE_CHECKING:
     from netgrain.complexity.tracker import ComplexityTracker
-    from netgrain.tracker import GeometryTracker
+    from netgrain.training.geometry_tracker import GeometryTracker
 
 
 def draw(tracker: GeometryTracker, *, log_steps: bool = False) -> Figure:
     """Three panels: correlations; velocity; trace and effective rank over their value at the first step."""
-    from netgrain.tracker import NAMES
+    from netgrain.training.geometry_tracker import NAMES
 
     figure = Figure(figsize=(12.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)

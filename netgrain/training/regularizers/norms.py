@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.regularizers.base import Regularizer, State, Step
+from netgrain.training.regularizers.base import Regularizer, State, Step
 
 
 class L2(Regularizer):

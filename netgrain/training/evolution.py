@@ -10,7 +10,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from netgrain.delta import Delta, Evolution
 from netgrain.families.failures import check_finite_outputs
 from netgrain.families.members import (
     Make,
@@ -30,17 +29,6 @@ from netgrain.families.members import (
 )
 from netgrain.families.origin import resolve
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
-from netgrain.flow import (
-    Loss,
-    LossLike,
-    Rates,
-    check_loss,
-    checked_targets,
-    flow,
-    forward_rates,
-    loss_of,
-    rates_for,
-)
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.provenance import Provenance
@@ -58,8 +46,6 @@ from netgrain.geometry.sampled import (
     probe_count,
 )
 from netgrain.geometry.value import Geometry, corr
-from netgrain.head import Head, head_or_reason
-from netgrain.pairs import PairRows
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
@@ -67,7 +53,21 @@ from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.streams import Stream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
-from netgrain.shallow import Shallow, find_shallow
+from netgrain.training.delta import Delta, Evolution
+from netgrain.training.gradient_flow import (
+    Loss,
+    LossLike,
+    Rates,
+    check_loss,
+    checked_targets,
+    flow,
+    forward_rates,
+    loss_of,
+    rates_for,
+)
+from netgrain.training.last_layer import Head, head_or_reason
+from netgrain.training.one_hidden_layer import Shallow, find_shallow
+from netgrain.training.pairs import PairRows
 
 DEFAULT_MEMBERS = 1000
 ZERO_AFTER = 8  # members without any motion before the rest are not tried
@@ -104,9 +104,9 @@ def average_evolution(
     tolerance: stop when the expected Corr with the true Δ reaches 1 − tolerance, after at most 10,000.
 
     antithetic: a last linear layer with a symmetric law counts with its weights ω and with −ω, at no cost
-    (netgrain.head). None: where the law is found to allow it; True: you vouch for it; False: never. Under SSE the
+    (training.last_layer). None: where the law is found to allow it; True: you vouch for it; False: never. Under SSE the
     labels then drop out, and y may be left away; and for a network with one hidden layer (ReLU or linear) the mean
-    over all ω is taken exactly, unless integrate=False (netgrain.shallow). In many dimensions this is what makes Δ
+    over all ω is taken exactly, unless integrate=False (training.one_hidden_layer). In many dimensions this is what makes Δ
     known: the noise of sampled output weights is √d times as large as Δ in every member.
 
     For ReLU networks Δ is the mean of the derivative, as the paper defines it. Units that switch on or off at x add a

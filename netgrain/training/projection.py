@@ -20,8 +20,8 @@ from torch import Tensor
 from netgrain.geometry.correlation import Deletions, jackknife_one
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
-from netgrain.pairs import SymmetricPairs
 from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.training.pairs import SymmetricPairs
 
 MOST, FEWEST = 16, 6  # parts: all quadruples of them are formed, and two may leave
 MOST_ROWS = 1024  # directions of S that are used

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from netgrain.regularizers.base import Regularizer, Step, batch_norms, flat_outputs
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.regularizers.base import Regularizer, Step, batch_norms, flat_outputs
 
 
 class GeometricComplexity(Regularizer):
