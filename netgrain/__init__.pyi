@@ -20,6 +20,7 @@ from . import (
     training as training,
 )
 from .complexity.estimators import geometric_complexity as geometric_complexity
+from .complexity.sweeping import sweep as sweep
 from .complexity.tracker import ComplexityTracker as ComplexityTracker
 from .families.batch_statistics import data_statistics as data_statistics
 from .families.probes import (
@@ -56,7 +57,6 @@ from .runtime.errors import (
 from .runtime.errors import (
     NetgrainError as NetgrainError,
 )
-from .sweeps.sweeping import sweep as sweep
 from .training import regularizers as regularizers
 from .training.curvature import loss_curvature as loss_curvature
 from .training.delta import Evolution as Evolution

@@ -26,7 +26,7 @@ from netgrain.complexity import (
     per_layer_complexity,
 )
 from netgrain.complexity.estimators import squared_norms
-from netgrain.complexity.maps import map_of
+from netgrain.complexity.functions import map_of
 from netgrain.complexity.variants import margins
 from netgrain.models import ResNet18
 from netgrain.runtime.errors import NetgrainError

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import netgrain as ng
+from netgrain.complexity.sweeping import sweep
 from netgrain.models import LeNet
 from netgrain.runtime import on_ray, on_slurm
 from netgrain.runtime.answers import UnitError
@@ -30,7 +31,6 @@ from netgrain.runtime.on_slurm import Slurm
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.streams import Stream
 from netgrain.runtime.units import Engine, Outcome, Unit, fingerprint, in_order
-from netgrain.sweeps import sweep
 from netgrain.training import Settings, train
 from netgrain.training.regularizers.norms import L2
 

@@ -30,10 +30,10 @@ from transformers import (
     ViTForImageClassification,
 )
 
+from netgrain.complexity.callbacks import inputs_and_labels, random_batch
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.integrations.lightning import ComplexityCallback as LightningCallback
-from netgrain.integrations.points import inputs_and_labels, random_batch
-from netgrain.integrations.transformers import ComplexityCallback as TrainerCallback
+from netgrain.complexity.lightning_callback import ComplexityCallback as LightningCallback
+from netgrain.complexity.transformers_callback import ComplexityCallback as TrainerCallback
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 # Lightning warns of few workers and long logging intervals, and uses a part of torch that is on its way out

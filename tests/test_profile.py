@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from netgrain.complexity import geometric_complexity
 from netgrain.complexity.learning_coefficient import local_learning_coefficient
 from netgrain.complexity.paths import arc_length, interpolation_minimum, path_total_variation
-from netgrain.complexity.profile import MEASURES, _Points, _Stack, _uniform, _words, complexity_profile
+from netgrain.complexity.random_functions import MEASURES, _Points, _Stack, _uniform, _words, complexity_profile
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 

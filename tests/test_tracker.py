@@ -166,9 +166,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kept[0], kept[-1]) == (0, 59)
     assert len(tracker.history["trace"]) == 60
     assert all(G.form.rows.dtype == torch.float32 for G in tracker.geometries.values())
-    monkeypatch.setattr(
-        "netgrain.training.geometry_tracker.ROWS", 3 * 2 * 6 * 4 * 4
-    )  # four points of three models
+    monkeypatch.setattr("netgrain.training.geometry_tracker.ROWS", 3 * 2 * 6 * 4 * 4)  # four points of three models
     thinned = GeometryTracker(models, Data(X))
     thinned(0)
     assert thinned.points == 4

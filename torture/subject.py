@@ -24,12 +24,12 @@ from typing import Any
 import torch
 
 import netgrain as ng
+from netgrain.complexity.sweeping import sweep
 from netgrain.models import LeNet
 from netgrain.runtime.engines import engine
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import Behind, RunFolder, Runner
 from netgrain.runtime.units import Engine, Outcome, Unit, Work, fingerprint
-from netgrain.sweeps import sweep
 from netgrain.training import Settings
 from netgrain.training.regularizers.norms import L2
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_finite, checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
-from netgrain.complexity.maps import Map, map_of
+from netgrain.complexity.functions import Map, map_of
 from netgrain.families.members import in_double
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError

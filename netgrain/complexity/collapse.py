@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from netgrain.complexity.certificates import Poincare, poincare_constants
 from netgrain.complexity.checks import checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
-from netgrain.complexity.maps import Map, map_of
+from netgrain.complexity.functions import Map, map_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 

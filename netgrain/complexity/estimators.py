@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_effort, check_finite, described, known
-from netgrain.complexity.maps import Map, Of, map_of
-from netgrain.complexity.products import Directions, forward_norms, reverse_norms
+from netgrain.complexity.functions import Map, Of, map_of
+from netgrain.complexity.jacobian_products import Directions, forward_norms, reverse_norms
 from netgrain.families.members import in_double, stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole

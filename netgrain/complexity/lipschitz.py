@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
-from netgrain.complexity.maps import Map, map_of
+from netgrain.complexity.functions import Map, map_of
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.members import in_double, stream
 from netgrain.families.trace import Unsupported

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_effort, checked_labels, checked_points, known
 from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
-from netgrain.complexity.maps import Of, map_of
+from netgrain.complexity.functions import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.families.members import seeded, stream

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.complexity.maps import map_of
+from netgrain.complexity.functions import map_of
 from netgrain.complexity.product_bound import MOVES, SLOPES, Rule, largest_singular_value
 from netgrain.families.trace import Ref, Step, Weight, record, refs_in
 from netgrain.runtime.errors import NetgrainError

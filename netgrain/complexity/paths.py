@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode
-from netgrain.complexity.maps import map_of
+from netgrain.complexity.functions import map_of
 from netgrain.families.members import forward, frozen, in_double, model_dtype, stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from netgrain.complexity.maps import Of
+from netgrain.complexity.functions import Of
 from netgrain.complexity.meter import NOTHING, Meter, Row
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole

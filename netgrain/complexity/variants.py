@@ -29,8 +29,8 @@ from netgrain.complexity.estimators import (
     geometric_complexity,
     squared_norms,
 )
-from netgrain.complexity.maps import Map, map_of
-from netgrain.complexity.products import vector_products
+from netgrain.complexity.functions import Map, map_of
+from netgrain.complexity.jacobian_products import vector_products
 from netgrain.families.members import in_double
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
+from netgrain.complexity.sweeps import spearman
 from netgrain.data import Dataset, isotropic, planted
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain
@@ -25,7 +26,6 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.relevance import relevance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.sweeps import spearman
 from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings
 from netgrain.training.trained_members import train_member

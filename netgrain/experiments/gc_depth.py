@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
+from netgrain.complexity.sweeps import Curve, monotone
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
-from netgrain.sweeps import Curve, Panel, at_start, expected_at_start, monotone
+from netgrain.sweeps.scales import Panel
+from netgrain.sweeps.starts import at_start, expected_at_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

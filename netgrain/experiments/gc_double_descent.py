@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import ROUNDING, Claim, claim, mean
+from netgrain.complexity.sweeps import Curve, spearman
 from netgrain.families.members import stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.sweeps import Curve, Panel, spearman
+from netgrain.sweeps.scales import Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim, claim, mean
+from netgrain.complexity.sweeps import Curve, monotone
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
-from netgrain.sweeps import Curve, Panel, Scale, along, at_start, expected_at_start, monotone, scales
+from netgrain.sweeps.protocol import along
+from netgrain.sweeps.scales import Panel, Scale, scales
+from netgrain.sweeps.starts import at_start, expected_at_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netgrain.claims import Claim
+from netgrain.complexity.sweeps import monotone, pooled
 from netgrain.runtime.run_folder import Runner
-from netgrain.sweeps import Curves, Panel, Scale, along, monotone, pooled, scales
+from netgrain.sweeps.protocol import along
+from netgrain.sweeps.scales import Curves, Panel, Scale, scales
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

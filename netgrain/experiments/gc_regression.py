@@ -20,11 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.claims import Claim, claim
+from netgrain.complexity.sweeps import Curve, monotone
 from netgrain.families.members import stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.sweeps import Curve, Panel, monotone
+from netgrain.sweeps.scales import Panel
 from netgrain.training.settings import Settings
 from netgrain.training.trained_members import train_member
 

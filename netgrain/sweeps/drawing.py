@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from netgrain.complexity.sweeps import Curve
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
-from netgrain.sweeps.curve import Curve
 from netgrain.sweeps.scales import Panel
 
 ACCURACY = COLOURS[1]

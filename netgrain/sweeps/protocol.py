@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.estimators import geometric_complexity
+from netgrain.complexity.sweeps import Curve
 from netgrain.complexity.variants import margins
 from netgrain.data import load
 from netgrain.families.members import Make, stream
@@ -21,7 +22,6 @@ from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.sweeps.curve import Curve
 from netgrain.training import regularizers
 from netgrain.training.loop import accuracy, full_loss
 from netgrain.training.settings import Settings, Trained

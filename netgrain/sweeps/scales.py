@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from netgrain.sweeps.curve import Curve
+from netgrain.complexity.sweeps import Curve
 from netgrain.sweeps.protocol import Protocol
 
 

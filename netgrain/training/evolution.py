@@ -106,7 +106,7 @@ def average_evolution(
     antithetic: a last linear layer with a symmetric law counts with its weights ω and with −ω, at no cost
     (training.last_layer). None: where the law is found to allow it; True: you vouch for it; False: never. Under SSE the
     labels then drop out, and y may be left away; and for a network with one hidden layer (ReLU or linear) the mean
-    over all ω is taken exactly, unless integrate=False (training.one_hidden_layer). In many dimensions this is what makes Δ
+    over all ω is taken exactly, unless integrate=False (training.one_hidden_layer). In many dimensions this makes Δ
     known: the noise of sampled output weights is √d times as large as Δ in every member.
 
     For ReLU networks Δ is the mean of the derivative, as the paper defines it. Units that switch on or off at x add a

@@ -1,7 +1,7 @@
 """One hidden layer under SSE: the contribution of a member to Δ, averaged exactly over its output weights.
 
 Let f = ω σ(Wx + β) + c, σ the identity or ReLU, k outputs, ω independent with a symmetric law, v = E ω², m₄ = E ω⁴.
-Labels and c drop out (training.last_layer). With h_μ = σ(Wx_μ + β), φ_i the rows of W, i over the units that are on at x,
+Labels and c drop out (training.last_layer). With h_μ = σ(Wx_μ + β), φ_i the rows of W, i over units that are on at x,
 
     ω̇ = −Σ_μ ω h_μ h_μᵀ,    φ̇_i = −Σ_μ σ'_iμ (ωᵀω h_μ)_i x_μ,    a = Σ_i ω_i φ_i,    b = Σ_i ω̇_i φ_i + ω_i φ̇_i
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.complexity.callbacks import MissingExtra, labels, random_batch
 from netgrain.complexity.checks import unwrapped
-from netgrain.complexity.maps import Of
+from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker, scalars
-from netgrain.integrations.points import MissingExtra, labels, random_batch
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed
 

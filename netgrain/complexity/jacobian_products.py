@@ -10,7 +10,7 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor
 
-from netgrain.complexity.maps import Map
+from netgrain.complexity.functions import Map
 from netgrain.families.failures import check_connected
 from netgrain.families.members import in_double, stream
 from netgrain.runtime.errors import NetgrainError

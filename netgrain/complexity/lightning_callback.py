@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from netgrain.complexity.maps import Of
+from netgrain.complexity.callbacks import MissingExtra, inputs_and_labels, random_batch
+from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker, scalars
-from netgrain.integrations.points import MissingExtra, inputs_and_labels, random_batch
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 NAMESPACES = ("lightning.pytorch", "pytorch_lightning")
