@@ -65,7 +65,7 @@ def limit(
     """
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain import groups
-        from netgrain.equivariant import limit as limit_of
+        from netgrain.equivariant.limits import limit as limit_of
 
         if out is not None:
             check_folder(out)
@@ -107,7 +107,8 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
 def _report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any]:
     import torch
 
-    from netgrain.equivariant import schatten_objective, schatten_ratio, support_vector, weighted_rank
+    from netgrain.equivariant.schatten_norms import schatten_objective, schatten_ratio, weighted_rank
+    from netgrain.equivariant.separable import support_vector
 
     svm = support_vector(X, y)
     cosine = torch.nn.functional.cosine_similarity(svm, found.beta, dim=0)
@@ -151,8 +152,8 @@ def _report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any]:
 
 def _write(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Path]:
     """Everything is made first and written last."""
+    from netgrain.equivariant.penalties import group_spectrum
     from netgrain.equivariant.pictures import limit_figure
-    from netgrain.equivariant.spectra import group_spectrum
     from netgrain.geometry.plots import png
     from netgrain.runtime.files import write_whole
 

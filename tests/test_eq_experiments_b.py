@@ -10,7 +10,7 @@ import torch
 
 import netgrain as ng
 from netgrain.equivariant import GroupCNN, make_network, predictor, schatten_ratio, spherical_spectrum
-from netgrain.equivariant.training import descend as descend_by_tables
+from netgrain.equivariant.descent import descend as descend_by_tables
 from netgrain.experiments import _equivariant_images as images
 from netgrain.experiments import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
 from netgrain.groups import Group, cyclic, dihedral, direct, p4m, quaternion

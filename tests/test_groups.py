@@ -29,19 +29,19 @@ from netgrain.groups import (
     from_matrices,
     from_permutations,
     irreps,
-    laws,
     linear_action,
     p4m,
     parse,
     planes_by_quaternions,
-    planning,
     quaternion,
     semidirect,
     symmetric,
 )
+from netgrain.groups import axioms as laws
+from netgrain.groups import transform_choice as planning
 from netgrain.groups.mackey import Mackey
-from netgrain.groups.plans import FFT, Dense, Product
 from netgrain.groups.quilt import coset_order, quilt
+from netgrain.groups.transforms import FFT, Dense, Product
 from netgrain.runtime.errors import NetgrainError
 
 TOLERANCE = 1e-10

@@ -29,8 +29,8 @@ from netgrain.equivariant import (
     support_vector,
     train,
 )
-from netgrain.equivariant.flow import _Equation, launch
 from netgrain.equivariant.parametrisation import Array
+from netgrain.equivariant.path_to_limit import _Equation, launch
 from netgrain.groups import dihedral
 from netgrain.groups.so3 import wigner
 from netgrain.runtime.errors import NetgrainError

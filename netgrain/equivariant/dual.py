@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from netgrain.equivariant.parametrisation import Array
-from netgrain.equivariant.spectra import Spectrum
+from netgrain.equivariant.penalties import Spectrum
 
 
 def lower_bound(spectrum: Spectrum, q: Array, Z: Array, depth: int) -> float:

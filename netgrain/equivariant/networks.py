@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.equivariant.parametrisation import Array, Convolutions, Family, MatrixChains, Parametrisation
-from netgrain.equivariant.spectra import Spectrum, diagonal_spectrum, euclidean_spectrum, group_spectrum
+from netgrain.equivariant.penalties import Spectrum, diagonal_spectrum, euclidean_spectrum, group_spectrum
 from netgrain.groups import Group, cyclic
 from netgrain.runtime.errors import NetgrainError
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from netgrain.equivariant.parametrisation import Array
+from netgrain.equivariant.penalties import Spectrum
 from netgrain.equivariant.solution import Limit
-from netgrain.equivariant.spectra import Spectrum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

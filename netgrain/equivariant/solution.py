@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.equivariant.descent import descend
 from netgrain.equivariant.dual import lower_bound
-from netgrain.equivariant.flow import Path, flow
+from netgrain.equivariant.kkt import parameter_residual, stationarity
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.schatten import ranks, real_ratio, schatten_ratio, weighted_rank
-from netgrain.equivariant.spectra import Spectrum
-from netgrain.equivariant.stationarity import parameter_residual, stationarity
-from netgrain.equivariant.training import descend
+from netgrain.equivariant.path_to_limit import Path, flow
+from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.schatten_norms import ranks, real_ratio, schatten_ratio, weighted_rank
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.limit import signed_points
+from netgrain.equivariant.limits import signed_points
 from netgrain.equivariant.networks import LinearNetwork
 from netgrain.equivariant.parametrisation import Array, Family, MatrixChains
+from netgrain.equivariant.penalties import Spectrum, block_spectrum
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
-from netgrain.equivariant.spectra import Spectrum, block_spectrum
 from netgrain.groups.so3 import SO3
 from netgrain.runtime.errors import NetgrainError
 

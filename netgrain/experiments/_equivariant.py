@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import mean
-from netgrain.equivariant import Limit, limit, make_network, real_ratio, schatten_objective, schatten_ratio, stable_rank
+from netgrain.equivariant.limits import limit, make_network
+from netgrain.equivariant.schatten_norms import real_ratio, schatten_objective, schatten_ratio, stable_rank
+from netgrain.equivariant.solution import Limit
 from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Group, from_cayley, parse
 from netgrain.runtime.errors import NetgrainError

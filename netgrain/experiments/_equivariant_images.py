@@ -13,8 +13,10 @@ from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
 from netgrain.data import load
-from netgrain.equivariant import Spectrum, group_spectrum, make_network, real_ratio, schatten_ratio
-from netgrain.equivariant.training import RECORDS
+from netgrain.equivariant.descent import RECORDS
+from netgrain.equivariant.limits import make_network
+from netgrain.equivariant.penalties import Spectrum, group_spectrum
+from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Fourier, Group, cyclic, dihedral, direct, p4m
 from netgrain.runtime.errors import NetgrainError

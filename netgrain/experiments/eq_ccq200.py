@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import group_spectrum, weighted_rank
+from netgrain.equivariant.penalties import group_spectrum
+from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments._equivariant import (
     BARE,
     HUES,

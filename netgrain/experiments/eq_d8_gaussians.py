@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import schatten_objective
+from netgrain.equivariant.schatten_norms import schatten_objective
 from netgrain.experiments._equivariant import (
     AUTHORS_D8,
     HUES,

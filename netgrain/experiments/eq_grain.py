@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import limit
+from netgrain.equivariant.limits import limit
 from netgrain.experiments._equivariant_images import band, descend_in_fourier, initial_layers, records, tidy
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance

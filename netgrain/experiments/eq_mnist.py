@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import make_network, predictor
+from netgrain.equivariant.limits import make_network
+from netgrain.equivariant.networks import predictor
 from netgrain.experiments._equivariant_images import (
     NETS,
     Curves,

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import make_network, train
+from netgrain.equivariant.descent import train
+from netgrain.equivariant.limits import make_network
 from netgrain.experiments._equivariant_images import levels_and_changes, log_change, paired, recorded_steps
 from netgrain.groups import dihedral
 from netgrain.runtime.run_folder import Runner

@@ -19,19 +19,11 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import (
-    FullyConnected,
-    SphericalNetwork,
-    predictor,
-    ranks,
-    schatten,
-    schatten_ratio,
-    spherical_limit,
-    spherical_spectrum,
-    support_vector,
-    train,
-    weighted_rank,
-)
+from netgrain.equivariant.descent import train
+from netgrain.equivariant.networks import FullyConnected, predictor
+from netgrain.equivariant.schatten_norms import ranks, schatten, schatten_ratio, weighted_rank
+from netgrain.equivariant.separable import support_vector
+from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_spectrum
 from netgrain.experiments._equivariant_images import band, log_change, paired, recorded_steps, tidy
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.equivariant import limit, support_vector
+from netgrain.equivariant.limits import limit
+from netgrain.equivariant.separable import support_vector
 from netgrain.experiments._equivariant_images import band, descend, paired, tidy, two_digits
 from netgrain.groups import Fourier, Group, dihedral, p4m
 from netgrain.runtime.run_folder import Runner

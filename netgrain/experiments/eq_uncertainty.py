@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import ROUNDING, Claim, claim
-from netgrain.equivariant import weighted_rank
+from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments._equivariant import BARE, group_named, tidy
 from netgrain.geometry.estimate import Estimate
 from netgrain.groups import Group

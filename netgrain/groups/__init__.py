@@ -1,45 +1,5 @@
 """Finite groups and their Fourier transforms: any group, by name, generators, table or product; and the rotations."""
 
-from netgrain.groups.constructors import (
-    alternating,
-    cyclic,
-    dicyclic,
-    dihedral,
-    direct,
-    from_cayley,
-    from_matrices,
-    from_permutations,
-    linear_action,
-    p4m,
-    planes_by_quaternions,
-    quaternion,
-    semidirect,
-    symmetric,
-)
-from netgrain.groups.fourier import Fourier
-from netgrain.groups.group import Group, Irrep
-from netgrain.groups.parsing import parse
-from netgrain.groups.so3 import SO3, wigner
+import lazy_loader
 
-__all__ = [
-    "SO3",
-    "Fourier",
-    "Group",
-    "Irrep",
-    "alternating",
-    "cyclic",
-    "dicyclic",
-    "dihedral",
-    "direct",
-    "from_cayley",
-    "from_matrices",
-    "from_permutations",
-    "linear_action",
-    "p4m",
-    "parse",
-    "planes_by_quaternions",
-    "quaternion",
-    "semidirect",
-    "symmetric",
-    "wigner",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from netgrain.groups.axioms import Ints
 from netgrain.groups.irreps import DRAWS, GAP, Complex, homomorphism_error, irrep_of_module
-from netgrain.groups.laws import Ints
 from netgrain.groups.structure import AnyStructure
 from netgrain.runtime.errors import NetgrainError
 

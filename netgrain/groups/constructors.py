@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from netgrain.groups.axioms import Ints, check_table
 from netgrain.groups.group import Group
-from netgrain.groups.laws import Ints, check_table
-from netgrain.groups.planning import check_bytes
 from netgrain.groups.structure import Abelian, AnyStructure, Direct, Semidirect, Table
+from netgrain.groups.transform_choice import check_bytes
 from netgrain.runtime.errors import NetgrainError
 
 ActionLike = Tensor | Ints | Sequence[Sequence[int]]

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.groups.axioms import Ints, conjugacy_labels, element_orders
 from netgrain.groups.fourier import Fourier, check_blocks
-from netgrain.groups.laws import Ints, conjugacy_labels, element_orders
-from netgrain.groups.planning import canonical_order, check_bytes, plan_of
-from netgrain.groups.plans import Dense, Plan, entries_by_size, permuted
 from netgrain.groups.structure import AnyStructure, Table
+from netgrain.groups.transform_choice import canonical_order, check_bytes, plan_of
+from netgrain.groups.transforms import Dense, Plan, entries_by_size, permuted
 from netgrain.runtime.errors import NetgrainError
 
 FAST = 192  # from this order on convolutions of a structured group go through its transform

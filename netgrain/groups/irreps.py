@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from netgrain.groups.laws import Ints
+from netgrain.groups.axioms import Ints
 from netgrain.groups.structure import AnyStructure
 from netgrain.runtime.errors import NetgrainError
 

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.groups.axioms import Ints
 from netgrain.groups.irreps import Complex
-from netgrain.groups.laws import Ints
-from netgrain.groups.plans import FFT, Constant, Gathered, by_dimension, permuted
 from netgrain.groups.structure import Abelian, AnyStructure, Semidirect, Table
+from netgrain.groups.transforms import FFT, Constant, Gathered, by_dimension, permuted
 
 IrrepsOf = Callable[[AnyStructure], list[Complex]]
 

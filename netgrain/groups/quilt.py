@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netgrain.groups.axioms import Ints
 from netgrain.groups.group import Group
-from netgrain.groups.laws import Ints
 from netgrain.groups.structure import Direct, Semidirect
 
 MOST = 1024  # elements drawn along a side; of a larger group every k-th

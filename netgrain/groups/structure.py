@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netgrain.groups.laws import Ints, generators
+from netgrain.groups.axioms import Ints, generators
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,7 +129,7 @@ def run_command(words: list[str], folder: Path) -> bool:
 HEAVY = (
     *("netgrain.geometry.checking.check", "netgrain.audit.auditing.audit", "netgrain.audit.signals.visible"),
     *("netgrain.experiments.run_experiment", "netgrain.reproduction.reproduce", "netgrain.doctor.examine"),
-    *("netgrain.equivariant.limit", "netgrain.complexity.complexities", "netgrain.geometry.average.average_geometry"),
+    *("netgrain.equivariant.limits", "netgrain.complexity.complexities", "netgrain.geometry.average.average_geometry"),
     *("netgrain.theory.STATEMENTS", "netgrain.runtime.cost.plan_experiment", "netgrain.runtime.cost.plan_geometry"),
 )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from netgrain.groups.axioms import Ints, conjugacy_labels
 from netgrain.groups.class_algebra import split_isotypic
 from netgrain.groups.irreps import Complex, split_regular
-from netgrain.groups.laws import Ints, conjugacy_labels
 from netgrain.groups.mackey import Mackey
-from netgrain.groups.plans import FFT, Dense, Plan, Product
 from netgrain.groups.structure import Abelian, AnyStructure, Direct, Semidirect
+from netgrain.groups.transforms import FFT, Dense, Plan, Product
 from netgrain.runtime.errors import NetgrainError
 
 SPLIT_REGULAR = 1000  # up to this order algorithm A, above it algorithm B

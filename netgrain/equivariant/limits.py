@@ -8,9 +8,9 @@ from torch import Tensor
 
 from netgrain.equivariant.networks import CircularCNN, Diagonal, FullyConnected, GroupCNN, LinearNetwork
 from netgrain.equivariant.parametrisation import Array
+from netgrain.equivariant.penalties import group_spectrum
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
-from netgrain.equivariant.spectra import group_spectrum
 from netgrain.groups import Group
 from netgrain.runtime.errors import NetgrainError
 

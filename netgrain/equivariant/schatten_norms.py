@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.spectra import RANK_THRESHOLD, Spectrum, as_spectrum
+from netgrain.equivariant.penalties import RANK_THRESHOLD, Spectrum, as_spectrum
 from netgrain.groups import Group
 from netgrain.runtime.errors import NetgrainError
 

@@ -20,11 +20,11 @@ import torch
 from scipy.special import logsumexp, softmax
 from torch import Tensor, nn
 
-from netgrain.equivariant.flow import Path, step
 from netgrain.equivariant.networks import linearisation
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.schatten import real_ratio, schatten_ratio
-from netgrain.equivariant.spectra import Spectrum
+from netgrain.equivariant.path_to_limit import Path, step
+from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.groups import Group
 from netgrain.runtime.errors import NetgrainError
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netgrain.groups.axioms import Ints
 from netgrain.groups.irreps import Complex
-from netgrain.groups.laws import Ints
 
 
 class Plan(ABC):

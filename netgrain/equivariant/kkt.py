@@ -20,7 +20,7 @@ import torch
 from scipy.optimize import nnls
 
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.spectra import Spectrum
+from netgrain.equivariant.penalties import Spectrum
 
 
 @dataclass(frozen=True, eq=False)
