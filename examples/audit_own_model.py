@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from netgrain.audit import audit
+from netgrain.auditing.audits import audit
 
 
 class Net(nn.Module):

@@ -7,8 +7,9 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from netgrain.audit import audit, compare
-from netgrain.audit.page import comparison
+from netgrain.auditing.audits import audit
+from netgrain.auditing.comparisons import compare
+from netgrain.auditing.pages import comparison
 from netgrain.data import load
 from netgrain.models import MLP, ResNet18, ViT
 

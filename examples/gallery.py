@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 import netgrain as ng
-from netgrain.audit import card
+from netgrain.auditing.cards import card
 from netgrain.data import load
 from netgrain.geometry.plots import png
 from netgrain.models import load_model

@@ -1,4 +1,7 @@
 from . import (
+    auditing as auditing,
+)
+from . import (
     complexity as complexity,
 )
 from . import (

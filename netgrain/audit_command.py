@@ -30,8 +30,8 @@ from netgrain.shell import (
 )
 
 if TYPE_CHECKING:
-    from netgrain.audit.auditing import Audit
-    from netgrain.data import Dataset
+    from netgrain.auditing.audits import Audit
+    from netgrain.data.dataset import Dataset
 
 AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
   netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
@@ -104,7 +104,7 @@ def audit(
         check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
-        from netgrain.audit.trained import read_weights
+        from netgrain.auditing.checkpoint import read_weights
 
         state = None if weights is None else read_weights(weights)
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
@@ -140,13 +140,13 @@ def compare(
         check_file(out, ".html", ".json")
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
-        from netgrain.audit.comparing import compare as side_by_side
+        from netgrain.auditing.comparisons import compare as side_by_side
         from netgrain.runtime.files import write_whole
 
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
         report = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])
         if not as_json or out != Path("compare.html"):
-            from netgrain.audit.page import comparison
+            from netgrain.auditing.pages import comparison
 
             write_whole(out, (as_text(report) if out.suffix == ".json" else comparison(report)).encode())
     if as_json:
@@ -168,7 +168,7 @@ def _samples(
         from netgrain.data.sources import normalised, read
 
         return normalised(read(path, strict=strict, size=size, limit=limit, seed=seed))
-    from netgrain.data import load
+    from netgrain.data.images import load
 
     return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
 
@@ -183,8 +183,8 @@ def _audited(
     seed: int,
     changes: list[str] | tuple[str, ...],
 ) -> Audit:
-    from netgrain.audit.auditing import audit as audited
-    from netgrain.audit.changes import swaps, tried
+    from netgrain.auditing.audits import audit as audited
+    from netgrain.auditing.changes import swaps, tried
 
     shape = tuple(samples.X.shape[1:])
     make = family(model, shape, outputs=max(len(samples.classes), 2))
@@ -225,7 +225,7 @@ def visible(
 ) -> None:
     """How strongly do fresh networks react to this pattern? Its gain, its rank, and the layer that loses it."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.audit.signals import visible as seen
+        from netgrain.auditing.signals import visible as seen
         from netgrain.data.arrays import read_arrays
         from netgrain.families.probes import parse_probe
 
@@ -246,7 +246,7 @@ def card(
 ) -> None:
     """One picture and a few lines of Markdown about a network's grain, for a README or a model card."""
     with plain_words():
-        from netgrain.audit.cards import card as made
+        from netgrain.auditing.cards import card as made
         from netgrain.families.probes import parse_probe
         from netgrain.geometry.average import average_geometry
 

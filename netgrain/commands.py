@@ -47,7 +47,7 @@ from netgrain.theory_command import theory
 
 if TYPE_CHECKING:
     from netgrain.claims import Claim
-    from netgrain.data import Dataset
+    from netgrain.data.dataset import Dataset
     from netgrain.geometry.value import Geometry
 
 
@@ -72,7 +72,7 @@ def score(
         if out is not None:
             check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
-        from netgrain.audit.places import where
+        from netgrain.auditing.places import where
         from netgrain.geometry.scores import score as scores_of
 
         scores = scores_of(G, samples.X, centre=True)
@@ -139,7 +139,7 @@ def prune(
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
         check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
-        from netgrain.audit.places import where
+        from netgrain.auditing.places import where
         from netgrain.geometry.scores import prune as kept_by
 
         kept = kept_by(G, samples.X, samples.y, keep=keep, per_class=not any_class, centre=True)
@@ -192,7 +192,7 @@ def run(
     folder = out or Path("out") / f"{experiment}-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.data import looking_in
+        from netgrain.data.images import looking_in
         from netgrain.experiments import preset, run_experiment
         from netgrain.runtime.engine_in_use import current
         from netgrain.runtime.processes import Processes
@@ -263,7 +263,7 @@ def _scored(
     members: int | None,
     seed: int,
 ) -> tuple[Dataset, Geometry]:
-    from netgrain.audit.places import options_for, place_of
+    from netgrain.auditing.places import options_for, place_of
     from netgrain.geometry.average import average_geometry
 
     samples = samples_of(data, data_dir, download, size, limit, seed)

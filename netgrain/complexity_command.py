@@ -29,8 +29,8 @@ from netgrain.shell import (
 if TYPE_CHECKING:
     from torch import nn
 
-    from netgrain.complexity import Complexities
-    from netgrain.data import Dataset
+    from netgrain.complexity.variants import Complexities
+    from netgrain.data.dataset import Dataset
     from netgrain.families.members import Make
 
 EXAMPLES = """  netgrain complexity mlp --data digits
@@ -126,8 +126,8 @@ def _measured(
     rel_error: float,
     seed: int,
 ) -> list[tuple[Complexities, Any]]:
-    from netgrain.complexity import complexities
     from netgrain.complexity.lipschitz import lipschitz_profile
+    from netgrain.complexity.variants import complexities
     from netgrain.families.members import member
     from netgrain.runtime.progress import Bar
 

@@ -12,7 +12,7 @@ import typer
 from netgrain.shell import as_text, check_folder, plain_words, print_rows
 
 if TYPE_CHECKING:
-    from netgrain.groups import Group
+    from netgrain.groups.group import Group
 
 SHOWN = 20  # classes and irreps printed; a file has all of them
 WRITTEN = 256  # irreps up to which the character table is part of the JSON
@@ -39,7 +39,7 @@ def group(
 ) -> None:
     """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.groups import parse
+        from netgrain.groups.parsing import parse
 
         if out is not None:
             check_folder(out)

@@ -15,8 +15,8 @@ from netgrain.shell import as_text, check_folder, plain_words, print_rows
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netgrain.equivariant import Limit
-    from netgrain.groups import Group
+    from netgrain.equivariant.solution import Limit
+    from netgrain.groups.group import Group
 
 SHOWN = 24  # irreps in the table
 MOST_POINTS = 100_000

@@ -63,7 +63,7 @@ def reproduce(
     folder = out or Path("out") / f"reproduction-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.data import looking_in
+        from netgrain.data.images import looking_in
         from netgrain.reproduction import chosen
         from netgrain.reproduction import reproduce as run
         from netgrain.runtime.engine_in_use import current

@@ -20,7 +20,7 @@ from netgrain.runtime.arguments import MOST_INPUTS
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.data import Dataset
+    from netgrain.data.dataset import Dataset
     from netgrain.families.members import Make
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
@@ -126,7 +126,8 @@ def samples_of(
     data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, seed: int
 ) -> Dataset:
     """The training samples of a named data set, or those of a file, as --data and its companions say."""
-    from netgrain.data import load, resized
+    from netgrain.data.dataset import resized
+    from netgrain.data.images import load
 
     if not data.endswith(".npz"):
         return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
@@ -145,8 +146,8 @@ def samples_of(
 
 def _read_npz(path: Path) -> Dataset:
     """X (floating) and y (labels) from a file of the user, as they are."""
-    from netgrain.data import Dataset
     from netgrain.data.arrays import read_arrays
+    from netgrain.data.dataset import Dataset
 
     X, y = read_arrays(path, "X", "y")
     return Dataset(X, y, path.name, (), "as it is in the file")

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import netgrain as ng
-from netgrain.audit import audit, compare, visible
+from netgrain.auditing.audits import audit
+from netgrain.auditing.comparisons import compare
+from netgrain.auditing.signals import visible
 from netgrain.complexity import complexities
 from netgrain.training import Settings, accuracy, train
 from netgrain.training.regularizers.norms import L2

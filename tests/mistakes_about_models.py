@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.audit import audit
+from netgrain.auditing.audits import audit
 from netgrain.models import MLP, ResNet18
 from netgrain.training import Settings, train
 from tests.mistakes import Mistake

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.audit import align, audit, compare
-from netgrain.audit.alignment import label_directions
-from netgrain.audit.changes import swaps
-from netgrain.audit.trained import read_weights
+from netgrain.auditing.alignment import align, label_directions
+from netgrain.auditing.audits import audit
+from netgrain.auditing.changes import swaps
+from netgrain.auditing.checkpoint import read_weights
+from netgrain.auditing.comparisons import compare
 from netgrain.cli import app
 from netgrain.data import isotropic
 from netgrain.geometry.provenance import Provenance
@@ -373,7 +374,7 @@ def test_a_sample_with_fewer_gradients_than_directions_is_not_taken_for_zeros(sa
 
 def test_what_was_done_is_said() -> None:
     """A closed form that averages over forward passes names them; it is not called a closed form and a sample."""
-    from netgrain.audit.places import how
+    from netgrain.auditing.places import how
 
     relu = partial(LeNet, channels=1, image_size=16, outputs=2)
     assert how(ng.average_geometry(lenet, SHAPE)) == "closed form, wide limit, no network sampled"

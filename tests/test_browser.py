@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from netgrain.audit.page import comparison, page
+from netgrain.auditing.pages import comparison, page
 from tests.audit_example import BREAKING, HOSTILE, example, several, tabular, unmeasured
 from tests.test_page import blank
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.audit import card
+from netgrain.auditing.cards import card
 from netgrain.cli import app
 from netgrain.models import LeNet
 

@@ -15,11 +15,12 @@ from torch.nn import functional as F
 
 import netgrain as ng
 from netgrain import complexity, equivariant, groups
-from netgrain.audit import audit
-from netgrain.audit.alignment import align
-from netgrain.audit.layers import layer_profile
-from netgrain.audit.signals import visible
-from netgrain.audit.what_if import what_if
+from netgrain.auditing.alignment import align
+from netgrain.auditing.audits import audit
+from netgrain.auditing.label_relevance import axes_of, relevance
+from netgrain.auditing.layer_gains import layer_profile
+from netgrain.auditing.signals import visible
+from netgrain.auditing.swaps import what_if
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import planted
 from netgrain.families.members import member
@@ -27,7 +28,6 @@ from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.geometry import scores
 from netgrain.geometry.first_layer import find_first_layer
 from netgrain.geometry.sampled import sampled_geometry
-from netgrain.relevance import axes_of, relevance
 from netgrain.training import Settings, regularizers, train, train_member
 from tests.elsewhere import elsewhere
 
@@ -542,7 +542,7 @@ def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any, **options: Any) -> None:
         raise Asked(str(options["device"]))
 
-    monkeypatch.setattr("netgrain.audit.auditing.average_geometry", asked)
+    monkeypatch.setattr("netgrain.auditing.audits.average_geometry", asked)
     monkeypatch.setattr("netgrain.families.members.is_there", lambda _: True)
     with pytest.raises(Asked, match="cuda"):
         audit(net, *samples(), device="cuda")

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.audit import visible
-from netgrain.audit.invisible import invisible_within
+from netgrain.auditing.invisible import invisible_within
+from netgrain.auditing.signals import visible
 from netgrain.models import LeNet
 
 SIDE = 8

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain import Gaussian, average_geometry
-from netgrain.audit.layers import LayerProfile, layer_profile
+from netgrain.auditing.layer_gains import LayerProfile, layer_profile
 from netgrain.models import LeNet
 from netgrain.runtime.errors import NetgrainError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from netgrain.audit.page import comparison, figures, number, page, share, text
+from netgrain.auditing.pages import comparison, figures, number, page, share, text
 from tests.audit_example import BREAKING, CLOSING, HOSTILE, SECTIONS, est, example, several, tabular, unmeasured
 
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {

@@ -8,11 +8,11 @@ import torch
 
 import netgrain as ng
 from netgrain import NetgrainError
+from netgrain.auditing.label_relevance import Axes, axes_of, distance_correlation, known_of, relevance
 from netgrain.data import isotropic
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
 from netgrain.models import MLP, LeNet
-from netgrain.relevance import Axes, axes_of, distance_correlation, known_of, relevance
 from tests import naive
 
 SHAPE = (1, 16, 16)
@@ -152,7 +152,7 @@ def test_eigenvalues_below_the_noise_of_a_sample_are_not_known() -> None:
 
 
 def test_all_directions_of_a_geometry_too_large_for_its_whole_spectrum(monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain import relevance as room
+    from netgrain.auditing import label_relevance as room
     from netgrain.geometry import spectrum
 
     for module in (spectrum, room):

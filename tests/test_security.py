@@ -28,8 +28,8 @@ from torch import nn
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.audit.page import page
-from netgrain.audit.trained import read_weights
+from netgrain.auditing.checkpoint import read_weights
+from netgrain.auditing.pages import page
 from netgrain.complexity_command import _state
 from netgrain.data import download as downloads
 from netgrain.data.arrays import read_arrays

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from netgrain import Geometry, average_geometry
-from netgrain.audit.signals import RANDOM, STRONG, VERY_WEAK, WEAK, Visibility, visible, word_for
+from netgrain.auditing.signals import RANDOM, STRONG, VERY_WEAK, WEAK, Visibility, visible, word_for
 from netgrain.runtime.errors import NetgrainError
 
 DIAGONAL = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 0.0, 0.0])))

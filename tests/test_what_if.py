@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from netgrain import Geometry, average_geometry, corr
-from netgrain.audit.gains import relative_gains
-from netgrain.audit.what_if import Swapped, what_if
+from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.swaps import Swapped, what_if
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 

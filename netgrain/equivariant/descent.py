@@ -25,7 +25,7 @@ from netgrain.equivariant.parametrisation import Array, Parametrisation
 from netgrain.equivariant.path_to_limit import Path, step
 from netgrain.equivariant.penalties import Spectrum
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
-from netgrain.groups import Group
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 GROWTH, TURN = 1.0, 0.02

@@ -11,7 +11,7 @@ from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.penalties import group_spectrum
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
-from netgrain.groups import Group
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 NETS = ("group-cnn", "fully-connected", "diagonal", "circular")

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from netgrain.equivariant.parametrisation import Array, Convolutions, Family, MatrixChains, Parametrisation
 from netgrain.equivariant.penalties import Spectrum, diagonal_spectrum, euclidean_spectrum, group_spectrum
-from netgrain.groups import Group, cyclic
+from netgrain.groups.constructors import cyclic
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 UNFOLDED = 1024  # up to this order a filter is unfolded to an n×n matrix, above it the group's own transform is used

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.groups import Group
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 RANK_THRESHOLD = 1e-3  # singular values below this share of the largest count as zero

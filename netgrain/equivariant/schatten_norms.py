@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from netgrain.equivariant.penalties import RANK_THRESHOLD, Spectrum, as_spectrum
-from netgrain.groups import Group
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 

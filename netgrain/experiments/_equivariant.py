@@ -16,7 +16,9 @@ from netgrain.equivariant.limits import limit, make_network
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_objective, schatten_ratio, stable_rank
 from netgrain.equivariant.solution import Limit
 from netgrain.geometry.estimate import Estimate
-from netgrain.groups import Group, from_cayley, parse
+from netgrain.groups.constructors import from_cayley
+from netgrain.groups.group import Group
+from netgrain.groups.parsing import parse
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

@@ -12,13 +12,15 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, mean
-from netgrain.data import load
+from netgrain.data.images import load
 from netgrain.equivariant.descent import RECORDS
 from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.penalties import Spectrum, group_spectrum
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.geometry.estimate import Estimate
-from netgrain.groups import Fourier, Group, cyclic, dihedral, direct, p4m
+from netgrain.groups.constructors import cyclic, dihedral, direct, p4m
+from netgrain.groups.fourier import Fourier
+from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -14,14 +14,15 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from netgrain.data import Dataset, Split, load
+from netgrain.auditing.label_relevance import Axes, axes
+from netgrain.data.dataset import Dataset, Split
+from netgrain.data.images import load
 from netgrain.families.members import Make, best_device, stream
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.models.specs import load_model
-from netgrain.relevance import Axes, axes
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -111,7 +112,7 @@ class Grain:
         return torch.div(vector, vector.norm())
 
     def axes(self) -> Axes:
-        """The same for `netgrain.relevance`."""
+        """The same for `netgrain.auditing.label_relevance`."""
         return axes(self.values, self.directions.flatten(1), self.blocks)
 
     def geometry(self) -> Geometry:

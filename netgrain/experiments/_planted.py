@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from netgrain.auditing.label_relevance import relevance
 from netgrain.claims import UNDECIDED, Claim, claim, mean
 from netgrain.complexity.sweeps import spearman
-from netgrain.data import Dataset, isotropic, planted
+from netgrain.data.dataset import Dataset
+from netgrain.data.synthetic import isotropic, planted
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import Grain
 from netgrain.families.members import stream
 from netgrain.geometry.estimate import Estimate
-from netgrain.relevance import relevance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

@@ -34,7 +34,8 @@ from netgrain.experiments._equivariant import (
     written,
 )
 from netgrain.geometry.estimate import Estimate
-from netgrain.groups import Group, planes_by_quaternions
+from netgrain.groups.constructors import planes_by_quaternions
+from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -25,7 +25,7 @@ from netgrain.experiments._equivariant_images import band, descend_in_fourier, i
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.value import Geometry, corr
-from netgrain.groups import dihedral
+from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -22,7 +22,7 @@ from netgrain.claims import Claim, claim, mean
 from netgrain.equivariant.descent import train
 from netgrain.equivariant.limits import make_network
 from netgrain.experiments._equivariant_images import levels_and_changes, log_change, paired, recorded_steps
-from netgrain.groups import dihedral
+from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -24,7 +24,9 @@ from netgrain.claims import Claim, claim, mean
 from netgrain.equivariant.limits import limit
 from netgrain.equivariant.separable import support_vector
 from netgrain.experiments._equivariant_images import band, descend, paired, tidy, two_digits
-from netgrain.groups import Fourier, Group, dihedral, p4m
+from netgrain.groups.constructors import dihedral, p4m
+from netgrain.groups.fourier import Fourier
+from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

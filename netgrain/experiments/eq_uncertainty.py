@@ -20,7 +20,7 @@ from netgrain.claims import ROUNDING, Claim, claim
 from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments._equivariant import BARE, group_named, tidy
 from netgrain.geometry.estimate import Estimate
-from netgrain.groups import Group
+from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from netgrain.claims import Claim, claim, decided, mean
-from netgrain.data import doughnut
+from netgrain.data.synthetic import doughnut
 from netgrain.families.members import Make, stream
 from netgrain.geometry.average import average_geometry
 from netgrain.models.specs import load_model

@@ -20,7 +20,7 @@ from netgrain.experiments._following import MORE
 from netgrain.experiments.fig3 import Pair
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
-from netgrain.training import Settings
+from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

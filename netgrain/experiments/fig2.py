@@ -26,7 +26,7 @@ from netgrain.geometry.forms import Dense, Form, Kronecker
 from netgrain.geometry.value import data_covariance
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training import Settings
+from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

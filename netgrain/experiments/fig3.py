@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.data import gaussian_like
+from netgrain.data.synthetic import gaussian_like
 from netgrain.experiments import _following, _grain
 from netgrain.experiments._following import MORE
 from netgrain.families.members import stream
@@ -27,7 +27,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training import Settings
+from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

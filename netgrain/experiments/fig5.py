@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from netgrain.claims import UNDECIDED, Claim, claim, mean
-from netgrain.data import linear_and_circle, without
+from netgrain.data.synthetic import linear_and_circle, without
 from netgrain.experiments import _grain
 from netgrain.experiments._grain import COLOURS, Grain
 from netgrain.experiments._pruning import difference

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.sweeps import Curve
 from netgrain.complexity.variants import margins
-from netgrain.data import load
+from netgrain.data.images import load
 from netgrain.families.members import Make, stream
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError

@@ -20,7 +20,10 @@ from netgrain.geometry.correlation import Deletions
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.value import Geometry, corr, data_covariance
-from netgrain.models import MLP, LeNet, ResNet18, ViT
+from netgrain.models.lenet import LeNet
+from netgrain.models.mlp import MLP
+from netgrain.models.resnet import ResNet18
+from netgrain.models.vit import ViT
 from netgrain.theory import pooled, statements
 from netgrain.theory.material import Images, images
 from netgrain.theory.statements import Job, Statement

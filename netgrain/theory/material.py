@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.data import Dataset, load
+from netgrain.data.dataset import Dataset
+from netgrain.data.images import load
 from netgrain.runtime.errors import NetgrainError
 from netgrain.theory.statements import Job
 

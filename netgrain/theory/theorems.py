@@ -18,7 +18,7 @@ from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
-from netgrain.models import MLP
+from netgrain.models.mlp import MLP
 from netgrain.theory import statements
 from netgrain.theory.pooled import cosine, maps
 from netgrain.theory.statements import Job, Statement, mean_of, same

@@ -127,9 +127,9 @@ def run_command(words: list[str], folder: Path) -> bool:
 
 
 HEAVY = (
-    *("netgrain.geometry.checking.check", "netgrain.audit.auditing.audit", "netgrain.audit.signals.visible"),
+    *("netgrain.geometry.checking.check", "netgrain.auditing.audits.audit", "netgrain.auditing.signals.visible"),
     *("netgrain.experiments.run_experiment", "netgrain.reproduction.reproduce", "netgrain.doctor.examine"),
-    *("netgrain.equivariant.limits", "netgrain.complexity.complexities", "netgrain.geometry.average.average_geometry"),
+    *("netgrain.equivariant.limits.limit", "netgrain.complexity.variants.complexities", "netgrain.geometry.average.average_geometry"),
     *("netgrain.theory.STATEMENTS", "netgrain.runtime.cost.plan_experiment", "netgrain.runtime.cost.plan_geometry"),
 )
 

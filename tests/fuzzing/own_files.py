@@ -203,7 +203,7 @@ def draw_weights(rng: Random) -> tuple[bytes, str]:
 
 
 def run_weights(value: tuple[bytes, str], folder: Path) -> bool:
-    from netgrain.audit.trained import read_weights, trained_model
+    from netgrain.auditing.checkpoint import read_weights, trained_model
     from netgrain.complexity_command import _loaded
 
     content, name = value

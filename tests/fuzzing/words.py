@@ -135,7 +135,7 @@ def _read_set(text: str) -> None:
 
 
 def _read_layers(text: str) -> None:
-    from netgrain.audit.changes import swaps
+    from netgrain.auditing.changes import swaps
 
     swaps([text])
 

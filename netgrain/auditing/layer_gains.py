@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.audit.recording import BETWEEN, INPUT, Recorder, called_once, measured
+from netgrain.auditing.recording import BETWEEN, INPUT, Recorder, called_once, measured
 from netgrain.families.members import Make, check_deterministic, forward, member, model_dtype, stream
 from netgrain.families.origin import resolve
 from netgrain.families.probes import Probe

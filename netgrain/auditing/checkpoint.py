@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.complexity import geometric_complexity
+from netgrain.complexity.estimators import geometric_complexity
 from netgrain.families.members import Make, member, stream
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of

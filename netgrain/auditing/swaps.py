@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.audit.gains import relative_gains
-from netgrain.audit.places import where
+from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.places import where
 from netgrain.families.members import Make, built, forward, member, model_dtype
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate

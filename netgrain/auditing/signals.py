@@ -12,7 +12,7 @@ g = 1 is an average direction. The words are about g alone, at the probe where G
 
 They say how strongly a fresh network reacts to the pattern compared with others, not whether it can be learnt. Only
 what is lost before the first activation is called invisible: to that no network of the family reacts, at any input
-(netgrain.audit.invisible).
+(netgrain.auditing.invisible).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.audit.gains import relative_gains
-from netgrain.audit.invisible import invisible_within
-from netgrain.audit.layers import LayerProfile, Loser, layer_profile
+from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.invisible import invisible_within
+from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
 from netgrain.families.members import Make, stream
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netgrain.audit.places import how, where
+from netgrain.auditing.label_relevance import known_of
+from netgrain.auditing.places import how, where
 from netgrain.geometry.spectrum import NULL
 from netgrain.geometry.value import Geometry
-from netgrain.relevance import known_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 

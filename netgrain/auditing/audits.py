@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 
 from netgrain import __version__
-from netgrain.audit import pictures
-from netgrain.audit.checks import check_options, checked_data
-from netgrain.audit.invisible import invisible_within
-from netgrain.audit.layers import layer_profile
-from netgrain.audit.places import how, options_for, place_of, where
-from netgrain.audit.sentences import sentences
-from netgrain.audit.signals import word_for
-from netgrain.audit.trained import trained_report
-from netgrain.complexity import geometric_complexity
+from netgrain.auditing import pictures
+from netgrain.auditing.checkpoint import trained_report
+from netgrain.auditing.checks import check_options, checked_data
+from netgrain.auditing.invisible import invisible_within
+from netgrain.auditing.label_relevance import Axes, Relevance, axes_of, relevance
+from netgrain.auditing.layer_gains import layer_profile
+from netgrain.auditing.places import how, options_for, place_of, where
+from netgrain.auditing.sentences import sentences
+from netgrain.auditing.signals import word_for
+from netgrain.complexity.estimators import geometric_complexity
 from netgrain.families.members import Make, best_device, checked_device, member, stream
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
@@ -30,7 +31,6 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.scores import prune, score
 from netgrain.geometry.spectrum import NULL
 from netgrain.geometry.value import Geometry
-from netgrain.relevance import Axes, Relevance, axes_of, relevance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.progress import Bar
@@ -59,7 +59,7 @@ class Audit:
         return self.report
 
     def html(self) -> str:
-        from netgrain.audit.page import page
+        from netgrain.auditing.pages import page
 
         return page(self.report)
 

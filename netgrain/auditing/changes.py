@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from netgrain.audit.auditing import Audit
-from netgrain.audit.what_if import what_if
-from netgrain.data import Dataset
+from netgrain.auditing.audits import Audit
+from netgrain.auditing.label_relevance import axes_of, relevance
+from netgrain.auditing.swaps import what_if
+from netgrain.data.dataset import Dataset
 from netgrain.families.members import Make
-from netgrain.relevance import axes_of, relevance
 from netgrain.runtime.errors import NetgrainError
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netgrain import __version__
-from netgrain.audit.auditing import Audit
-from netgrain.audit.checks import comparable
+from netgrain.auditing.audits import Audit
+from netgrain.auditing.checks import comparable
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 

@@ -159,7 +159,7 @@ def _render(template: str, report: Mapping[str, Any], script: str, **more: Any) 
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("netgrain.audit"),
+        loader=PackageLoader("netgrain.auditing"),
         autoescape=True,
         undefined=ChainableUndefined,
         trim_blocks=True,
