@@ -46,8 +46,8 @@ from netgrain.shell import (
 from netgrain.theory_command import theory
 
 if TYPE_CHECKING:
-    from netgrain.claims import Claim
     from netgrain.data.dataset import Dataset
+    from netgrain.experiments.claims import Claim
     from netgrain.geometry.value import Geometry
 
 
@@ -163,7 +163,7 @@ def prune(
 def list_experiments(as_json: Json = False) -> None:
     """Show the experiments that can be run."""
     with plain_words():
-        from netgrain import experiments
+        from netgrain.experiments import registry as experiments
 
         found = {name: experiments.title(name) for name in experiments.names()}
     if as_json:
@@ -193,7 +193,7 @@ def run(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data.images import looking_in
-        from netgrain.experiments import preset, run_experiment
+        from netgrain.experiments.registry import preset, run_experiment
         from netgrain.runtime.engine_in_use import current
         from netgrain.runtime.processes import Processes
 
@@ -216,7 +216,7 @@ def claims(
 ) -> None:
     """Judge the claims of a finished run again and redraw its figure, from its folder alone."""
     with plain_words():
-        from netgrain.experiments import conclude_again
+        from netgrain.experiments.registry import conclude_again
 
         finished = conclude_again(folder)
     _show(finished.claims, folder, as_json)

@@ -14,7 +14,7 @@ from netgrain.plan_command import DryRun
 from netgrain.shell import BAD_INPUT, Json, as_text, check_folder, plain_words
 
 if TYPE_CHECKING:
-    from netgrain.reproduction import Reproduction
+    from netgrain.experiments.reproduction import Reproduction
 
 FILE_WIDTH = 170  # columns of the table where the output is not a terminal
 
@@ -64,12 +64,12 @@ def reproduce(
     kept = f"what was finished is in {folder}; go on with --resume"
     with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data.images import looking_in
-        from netgrain.reproduction import chosen
-        from netgrain.reproduction import reproduce as run
+        from netgrain.experiments.reproduction import chosen
+        from netgrain.experiments.reproduction import reproduce as run
+        from netgrain.experiments.scorecard import scorecard
         from netgrain.runtime.engine_in_use import current
         from netgrain.runtime.files import write_whole
         from netgrain.runtime.processes import Processes
-        from netgrain.scorecard import scorecard
 
         names = chosen(only)  # names first, before a folder is made
         check_folder(folder)

@@ -13,7 +13,7 @@ import typer
 from netgrain.shell import as_text, check_folder, plain_words
 
 if TYPE_CHECKING:
-    from netgrain.theory import Statement
+    from netgrain.experiments.theory.statements import Statement
 
 FILE_WIDTH = 170  # columns of the table where the output is not a terminal
 
@@ -52,7 +52,7 @@ def theory(
     Each number stands beside what the paper prints and what is predicted here; docs/theory.md derives the latter.
     """
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.theory import check
+        from netgrain.experiments.theory.measuring import check
 
         if out is not None:
             check_folder(out)
@@ -68,11 +68,11 @@ def theory(
 
 def _write(found: list[Statement], scale: str, seed: int, data_dir: Path | None, out: Path) -> list[Path]:
     """Everything is made first and written last."""
+    from netgrain.experiments.theory import figures, theorems
+    from netgrain.experiments.theory.statements import Job
     from netgrain.geometry.plots import png
     from netgrain.runtime.files import write_whole
     from netgrain.runtime.threads import one_thread
-    from netgrain.theory import figures, theorems
-    from netgrain.theory.statements import Job
 
     job = Job(scale == "laptop", seed, None if data_dir is None else str(data_dir))
     with one_thread():

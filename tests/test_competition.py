@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import torch
 
-from netgrain.experiments import fig5, fig6
-from netgrain.experiments._grain import Grain
+from netgrain.experiments.grain import fig5, fig6
+from netgrain.experiments.grain.grains import Grain
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.units import Outcome
 

@@ -8,12 +8,9 @@ import pytest
 import torch
 
 from netgrain import Estimate, NetgrainError
-from netgrain.claims import Claim
 from netgrain.equivariant import limit, make_network, predictor, train
-from netgrain.experiments import (
-    _equivariant as shared,
-)
-from netgrain.experiments import (
+from netgrain.experiments.claims import Claim
+from netgrain.experiments.equivariance import (
     eq_ccq200,
     eq_d8_columns,
     eq_d8_gaussians,
@@ -22,6 +19,7 @@ from netgrain.experiments import (
     eq_strips,
     eq_uncertainty,
 )
+from netgrain.experiments.equivariance import studies as shared
 from netgrain.groups import alternating, dihedral
 from netgrain.runtime.units import Outcome
 

@@ -11,8 +11,8 @@ import torch
 import netgrain as ng
 from netgrain.equivariant import GroupCNN, make_network, predictor, schatten_ratio, spherical_spectrum
 from netgrain.equivariant.descent import descend as descend_by_tables
-from netgrain.experiments import _equivariant_images as images
-from netgrain.experiments import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
+from netgrain.experiments.equivariance import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
+from netgrain.experiments.equivariance import images as images
 from netgrain.groups import Group, cyclic, dihedral, direct, p4m, quaternion
 from netgrain.runtime.units import Outcome
 

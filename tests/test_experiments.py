@@ -8,10 +8,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from netgrain import Estimate, NetgrainError, experiments
-from netgrain.claims import ROUNDING, claim, decided, mean, verdict
+from netgrain import Estimate, NetgrainError
 from netgrain.cli import app
-from netgrain.experiments import conclude_again, fig1, fig9, find, preset, run_experiment
+from netgrain.experiments import registry as experiments
+from netgrain.experiments.claims import ROUNDING, claim, decided, mean, verdict
+from netgrain.experiments.grain import fig1, fig9
+from netgrain.experiments.registry import conclude_again, find, preset, run_experiment
 from netgrain.runtime.processes import Processes
 
 

@@ -8,8 +8,9 @@ import torch
 
 from netgrain import Estimate
 from netgrain.data import Dataset, Split
-from netgrain.experiments import _following as f
-from netgrain.experiments import _grain, fig2, fig3, fig12, fig13
+from netgrain.experiments.grain import fig2, fig3, fig12, fig13
+from netgrain.experiments.grain import following as f
+from netgrain.experiments.grain import grains as _grain
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings
 

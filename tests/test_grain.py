@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.experiments import _grain
-from netgrain.experiments._grain import Grain, grains, images_found, make_of, model, pictures, until_decided
+from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain.grains import Grain, grains, images_found, make_of, model, pictures, until_decided
 from netgrain.runtime.run_folder import RunFolder, Runner
 
 SHAPE = (1, 16, 16)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from netgrain import NetgrainError
 from netgrain.cli import app
-from netgrain.experiments import run_experiment
+from netgrain.experiments.registry import run_experiment
 from netgrain.plan_command import of_experiments
 from netgrain.runtime import cost as planning
 from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from netgrain.experiments import _grain, _planted, fig4, fig10, fig11, fig14
-from netgrain.experiments._planted import Cell, Curve, Judged
+from netgrain.experiments.grain import fig4, fig10, fig11, fig14
+from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain import planted_labels as _planted
+from netgrain.experiments.grain.planted_labels import Cell, Curve, Judged
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.units import Outcome
 

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from netgrain import Geometry
-from netgrain.experiments import _grain, _pruning, tab1, tab2
-from netgrain.experiments._grain import Grain
+from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain import pruning as _pruning
+from netgrain.experiments.grain import tab1, tab2
+from netgrain.experiments.grain.grains import Grain
 from netgrain.geometry.scores import prune
 from netgrain.runtime.units import Outcome
 

@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from netgrain import NetgrainError, experiments, reproduction
-from netgrain.claims import Claim, claim, mean
+from netgrain import NetgrainError
 from netgrain.cli import app
 from netgrain.data import looking_in
+from netgrain.experiments import registry as experiments
+from netgrain.experiments import reproduction
+from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.reproduction import Clock, Part, Reproduction, chosen, reproduce
+from netgrain.experiments.scorecard import scorecard
 from netgrain.geometry.estimate import Estimate
-from netgrain.reproduction import Clock, Part, Reproduction, chosen, reproduce
 from netgrain.runtime import run_folder as runs
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.units import Outcome, Unit, Work
-from netgrain.scorecard import scorecard
 
 CHEAP = ["gc-l2", "eq-depth"]
 

@@ -12,12 +12,23 @@ from torch import nn
 
 from netgrain.complexity.sweeping import sweep
 from netgrain.complexity.sweeps import Curve, monotone, pooled, spearman
-from netgrain.experiments import eq_all, gc_all, gc_double_descent, gc_regression, preset, run_experiment
+from netgrain.experiments.equivariance import eq_all
+from netgrain.experiments.heuristics import gc_all, gc_double_descent, gc_regression
+from netgrain.experiments.heuristics.protocol import (
+    Perceptron,
+    Protocol,
+    corrupted,
+    curve_of,
+    material,
+    measured,
+    median_margin,
+    one,
+)
+from netgrain.experiments.heuristics.starts import _fresh, expected_at_start
+from netgrain.experiments.registry import preset, run_experiment
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.local import Local
-from netgrain.sweeps.protocol import Perceptron, Protocol, corrupted, curve_of, material, measured, median_margin, one
-from netgrain.sweeps.starts import _fresh, expected_at_start
 from netgrain.training import Settings, train_member
 from netgrain.training.regularizers.noise import InputNoise
 from netgrain.training.regularizers.norms import L2

@@ -12,13 +12,24 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from netgrain import cli
+from netgrain.experiments.theory import conjectures, expectations, figures, pooled, relu, theorems
+from netgrain.experiments.theory.material import Images, images, smooth
+from netgrain.experiments.theory.measuring import STATEMENTS, check
+from netgrain.experiments.theory.statements import (
+    Job,
+    Statement,
+    corrected,
+    cosine,
+    difference,
+    misfit,
+    ratio,
+    same,
+    slope,
+)
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import data_covariance
 from netgrain.runtime.errors import NetgrainError
-from netgrain.theory import STATEMENTS, Statement, check, conjectures, expectations, figures, pooled, relu, theorems
-from netgrain.theory.material import Images, images, smooth
-from netgrain.theory.statements import Job, corrected, cosine, difference, misfit, ratio, same, slope
 from netgrain.training.evolution import average_evolution, evolution_of
 from tests import naive
 

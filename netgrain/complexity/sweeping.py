@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from netgrain.complexity.sweeps import Curve
+from netgrain.experiments.heuristics.protocol import curve_of, measured
 from netgrain.families.members import Make, best_device, checked_device, member, stream
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
-from netgrain.sweeps.protocol import curve_of, measured
 from netgrain.training.checks import checked
 from netgrain.training.regularizers.base import Regularizer
 from netgrain.training.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from netgrain.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim, mean
 from netgrain.geometry.estimate import Estimate
 
 Rows = list[list[float]]  # (seeds, values)

@@ -216,7 +216,7 @@ class PlanningRunner(Runner):
 
 def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Plan:
     """The stages of an experiment, as far as they can be seen from here."""
-    from netgrain.experiments import find, preset
+    from netgrain.experiments.registry import find, preset
 
     config = preset(name, scale)
     planner = Planner(samples=samples)

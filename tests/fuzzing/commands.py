@@ -127,10 +127,17 @@ def run_command(words: list[str], folder: Path) -> bool:
 
 
 HEAVY = (
-    *("netgrain.geometry.checking.check", "netgrain.auditing.audits.audit", "netgrain.auditing.signals.visible"),
-    *("netgrain.experiments.run_experiment", "netgrain.reproduction.reproduce", "netgrain.doctor.examine"),
-    *("netgrain.equivariant.limits.limit", "netgrain.complexity.variants.complexities", "netgrain.geometry.average.average_geometry"),
-    *("netgrain.theory.STATEMENTS", "netgrain.runtime.cost.plan_experiment", "netgrain.runtime.cost.plan_geometry"),
+    "netgrain.geometry.checking.check",
+    "netgrain.auditing.audits.audit",
+    "netgrain.auditing.signals.visible",
+    "netgrain.experiments.registry.run_experiment",
+    "netgrain.experiments.reproduction.reproduce",
+    "netgrain.doctor.examine",
+    "netgrain.equivariant.limits.limit",
+    "netgrain.complexity.variants.complexities",
+    "netgrain.geometry.average.average_geometry",
+    "netgrain.runtime.cost.plan_experiment",
+    "netgrain.runtime.cost.plan_geometry",
 )
 
 
@@ -140,6 +147,7 @@ def _light() -> Iterator[None]:
     from unittest.mock import patch
 
     import netgrain.geometry.average
+    from netgrain.experiments.theory.measuring import STATEMENTS
 
     real = netgrain.geometry.average.average_geometry
 
@@ -157,9 +165,8 @@ def _light() -> Iterator[None]:
 
     replaced: dict[str, Any] = dict.fromkeys(HEAVY, reached)
     replaced["netgrain.geometry.average.average_geometry"] = small
-    import netgrain.theory
-
-    replaced["netgrain.theory.STATEMENTS"] = dict.fromkeys(netgrain.theory.STATEMENTS, reached)
+    statements = "netgrain.experiments.theory.measuring.STATEMENTS"
+    replaced[statements] = dict.fromkeys(STATEMENTS, reached)
     patches = [patch(name, value) for name, value in replaced.items()]
     for each in patches:
         each.start()

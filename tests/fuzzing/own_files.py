@@ -150,7 +150,7 @@ def draw_run(rng: Random, sealed: bool = False) -> tuple[bytes, bytes]:
 
 
 def run_run(value: tuple[bytes, bytes], folder: Path, sealed: bool = False) -> bool:
-    from netgrain.experiments import conclude_again
+    from netgrain.experiments.registry import conclude_again
     from netgrain.runtime.local import Local
     from netgrain.runtime.run_folder import RunFolder, Runner
     from netgrain.runtime.units import Outcome, Unit

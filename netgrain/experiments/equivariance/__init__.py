@@ -1,0 +1,1 @@
+"""Networks over groups: what the end of their training keeps small."""

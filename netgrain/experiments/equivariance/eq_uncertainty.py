@@ -1,0 +1,175 @@
+"""Uncertainty on groups: support against rank, Meshulam's bound, and equality on subgroups.
+
+Claim: |supp f| · Σ_ρ d_ρ rank f̂(ρ) ≥ |G| for every f ≠ 0, with equality on indicators of subgroups and their
+translates: low rank in Fourier space forces wide support, which is why a G-CNN's β is dense. Random functions of random
+support, random functions constant on cosets of random subgroups, and indicators of cosets, on several groups.
+Cost: a few seconds at every scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrain.equivariant.schatten_norms import weighted_rank
+from netgrain.experiments.claims import ROUNDING, Claim, claim
+from netgrain.experiments.equivariance.studies import BARE, group_named, tidy
+from netgrain.geometry.estimate import Estimate
+from netgrain.groups.group import Group
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = {"any": "random support", "cosets": "constant on cosets", "subgroup": "indicator of a coset"}
+ZERO = 1e-9  # singular values below this share of the largest are zero up to rounding
+
+
+@dataclass(frozen=True)
+class Config:
+    groups: Sequence[str]
+    functions: int  # of each kind, group and seed
+    seeds: int
+
+
+PRESETS = {
+    "smoke": Config(groups=("D8", "Q8", "A4"), functions=6, seeds=2),
+    "laptop": Config(groups=("D8", "A5", "D60", "S5", f"{BARE}C5xC5:Q8"), functions=40, seeds=5),
+    "paper": Config(groups=("D8", "A5", "D60", "S5", f"{BARE}C5xC5:Q8"), functions=200, seeds=10),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    config: Config
+    found: dict[str, list[Outcome]]  # group → one per seed: supports and ranks, (kinds, functions)
+
+
+def run(config: Config, runner: Runner) -> Result:
+    asked = [
+        {"uncertainty": name, "functions": config.functions, "seed": seed}
+        for name in config.groups
+        for seed in range(config.seeds)
+    ]
+    outcomes = iter(runner.map(_one, asked, "functions"))
+    return Result(config, {name: [next(outcomes) for _ in range(config.seeds)] for name in config.groups})
+
+
+def _one(unit: Mapping[str, Any]) -> Outcome:
+    group = group_named(unit["uncertainty"])
+    rng = np.random.default_rng([unit["seed"], group.order])
+    rows = [[_function(group, kind, rng) for _ in range(unit["functions"])] for kind in KINDS]
+    supports = torch.tensor([[int((f != 0).sum()) for f in row] for row in rows])
+    ranks = torch.tensor([[weighted_rank(group, f, ZERO) for f in row] for row in rows])
+    products = (supports * ranks).double() / group.order
+    return Outcome({"least": float(products.min())}, {"supports": supports, "ranks": ranks})
+
+
+def _function(group: Group, kind: str, rng: np.random.Generator) -> Tensor:
+    n = group.order
+    if kind == "any":
+        size = round(float(np.exp(rng.uniform(0, np.log(n)))))
+        f = torch.zeros(n, dtype=torch.float64)
+        f[torch.from_numpy(rng.choice(n, size, replace=False))] = torch.from_numpy(rng.standard_normal(size))
+        return f
+    H = subgroup(group, rng.integers(0, n, rng.integers(1, 3)).tolist())
+    left = bool(rng.integers(2))
+    if kind == "subgroup":
+        return coset(group, H, int(rng.integers(n)), left)
+    f = torch.zeros(n, dtype=torch.float64)
+    for g in rng.integers(0, n, rng.integers(1, 5)).tolist():
+        f = torch.where(coset(group, H, g, left) > 0, float(rng.standard_normal()), f)
+    return f
+
+
+def subgroup(group: Group, elements: Sequence[int]) -> Tensor:
+    """The elements of the subgroup that some elements generate, ascending."""
+    gens = torch.tensor(list(elements), dtype=torch.int64)
+    inside = torch.tensor([0])
+    while True:
+        grown = torch.unique(torch.cat([inside, group.multiply(inside[:, None], gens[None]).flatten()]))
+        if len(grown) == len(inside):
+            return inside
+        inside = grown
+
+
+def coset(group: Group, H: Tensor, g: int, left: bool) -> Tensor:
+    """The indicator of gH or Hg."""
+    f = torch.zeros(group.order, dtype=torch.float64)
+    f[group.multiply(torch.tensor(g), H) if left else group.multiply(H, torch.tensor(g))] = 1
+    return f
+
+
+def _products(result: Result, name: str, kind: str) -> Tensor:
+    row = list(KINDS).index(kind)
+    order = group_named(name).order
+    return torch.cat(
+        [(o.arrays["supports"][row] * o.arrays["ranks"][row]).double() / order for o in result.found[name]]
+    )
+
+
+def claims(result: Result) -> list[Claim]:
+    found = []
+    for name in result.config.groups:
+        random = torch.cat([_products(result, name, kind) for kind in ("any", "cosets")])
+        exact = _products(result, name, "subgroup")
+        short = group_named(name).name
+        found += [
+            claim(
+                f"{short}: the bound holds",
+                "the least |supp f| · Σ d rank / |G| of all random functions is at least 1",
+                Estimate(float(random.min()), 0.0, len(random)),
+                low=1 - ROUNDING,
+                paper="Meshulam's theorem",
+                note=f"{len(random)} functions, {int((random == 1).sum())} of them at 1",
+            ),
+            claim(
+                f"{short}: subgroups reach it",
+                "the largest |supp f| · Σ d rank / |G| − 1 of all cosets of random subgroups is exactly 0",
+                Estimate(float((exact - 1).abs().max()), 0.0, len(exact)),
+                low=0,
+                high=0,
+                paper="equality",
+                note=f"{len(exact)} cosets of random subgroups",
+            ),
+        ]
+    return found
+
+
+def figure(result: Result) -> Figure:
+    """One panel a group: every function as a point, and the hyperbola below which there is none."""
+    from matplotlib.figure import Figure
+
+    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+
+    groups = list(result.config.groups)
+    picture = Figure(figsize=(3.5 * len(groups), 4.4), layout="constrained")
+    styles = {"any": ("o", COLOURS[0], 4.0), "cosets": ("^", COLOURS[1], 4.5), "subgroup": ("*", MARK, 9.0)}
+    for ax, name in zip(picture.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
+        n = group_named(name).order
+        edge = np.geomspace(0.7, 1.5 * n, 100)
+        ax.fill_between(edge, n / edge, 0.1, color="0.92", lw=0)
+        ax.plot(edge, n / edge, color="black", lw=1.2)
+        for row, kind in enumerate(KINDS):
+            marker, colour, size = styles[kind]
+            x = torch.cat([o.arrays["supports"][row] for o in result.found[name]])
+            y = torch.cat([o.arrays["ranks"][row] for o in result.found[name]])
+            ax.plot(x, y, marker, color=colour, ms=size, alpha=0.55, mew=0, label=KINDS[kind])
+        ax.set(xscale="log", yscale="log", xlim=(0.7, 1.5 * n), ylim=(0.7, 1.5 * n))
+        ax.set_aspect("equal")
+        ax.set_title(f"{group_named(name).name}, order {n}", fontsize=LARGE)
+        ax.set_xlabel("size of the support", fontsize=MEDIUM)
+        tidy(ax)
+        ax.text(0.05, 0.05, "no function here", fontsize=SMALL, color="0.45", transform=ax.transAxes)
+    first = picture.axes[0]
+    first.set_ylabel("Σ d rank of f̂", fontsize=MEDIUM)
+    handles, labels = first.get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=MEDIUM, frameon=False)
+    picture.suptitle("Support × rank is at least the order of the group", fontsize=LARGE + 1)
+    return picture

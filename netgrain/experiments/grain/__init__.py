@@ -1,0 +1,1 @@
+"""Figures and tables of the paper on geometric inductive biases."""

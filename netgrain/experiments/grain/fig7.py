@@ -1,0 +1,89 @@
+"""Figure 7: how well the evolution of two networks follows the data, against their width.
+
+Claim: with growing width Δ of a one-hidden-layer ReLU network aligns with S (Theorem 3.1), Δ of a linear convolution
+with pooling with G S G (Theorem 3.2). Both theorems are measured number by number, on CIFAR-2 where it is found; what
+the paper prints is judged, and where it prints nothing, what is predicted in docs/theory.md. `netgrain theory` has the
+other statements. Cost: smoke seconds, laptop about a minute; paper is laptop, for the widths are the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from netgrain.experiments.claims import Claim
+from netgrain.experiments.theory import figures
+from netgrain.experiments.theory.measuring import STATEMENTS
+from netgrain.experiments.theory.statements import Job
+from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+THEOREMS = ("theorem-3.1", "theorem-3.2")
+
+
+@dataclass(frozen=True)
+class Config:
+    laptop: bool
+    seed: int
+
+
+PRESETS = {"smoke": Config(False, 0), "laptop": Config(True, 0), "paper": Config(True, 0)}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    statements: list[dict[str, Any]]
+    curves: list[figures.Curve]
+
+
+def run(config: Config, runner: Runner) -> Result:
+    units = [{"figure": 7, "part": part, **asdict(config)} for part in ("curves", *THEOREMS)]
+    drawn, *theorems = runner.map(_one, units, "theorems")
+    curves = [
+        figures.Curve(**{**c, "measured": [_estimate(m) for m in c["measured"]]}) for c in drawn.numbers["curves"]
+    ]
+    return Result([s for o in theorems for s in o.numbers["statements"]], curves)
+
+
+def _one(unit: Mapping[str, Any]) -> Outcome:
+    job = Job(unit["laptop"], unit["seed"])
+    if unit["part"] == "curves":
+        found = figures.curves(job)
+        return Outcome({"curves": [{**vars(c), "measured": [m.as_dict() for m in c.measured]} for c in found]})
+    return Outcome({"statements": [s.as_dict() for s in STATEMENTS[unit["part"]](job)]})
+
+
+def _estimate(stored: Mapping[str, Any]) -> Estimate:
+    return Estimate(_number(stored["value"]), _number(stored["stderr"]), stored["n"], stored["plug_in"])
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def claims(result: Result) -> list[Claim]:
+    return [
+        Claim(
+            name=f"{s['name']}: {s['quantity']}",
+            statement=s["claim"] if s["paper"] else f"{_number(s['predicted']):.4g} as predicted",
+            paper=s["printed"],
+            value=_number(s["measured"]),
+            stderr=_number(s["stderr"]),
+            n=s["n"],
+            low=None,
+            high=None,
+            verdict=s["verdict"],
+            note=s["note"] or (f"predicted here: {s['predicted']:.4g}" if s["predicted"] is not None else ""),
+        )
+        for s in result.statements
+        if s["verdict"]
+    ]
+
+
+def figure(result: Result) -> Figure:
+    return figures.figure_7(result.curves)

@@ -1,0 +1,334 @@
+"""What Tables 1 and 2 share: networks trained on the samples that scores, or chance, have left.
+
+A cell is a network and a share of dropped samples. Each seed draws its own training images, its own weights (the same
+for both choices) and its own random choice; both choices drop the same number of samples of every class. Scores are
+those of the very images they choose. G is that of the GELU family at the origin, where the paper finds it accurate
+(in closed form where there is one); the networks that are trained have ReLU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from netgrain.experiments.claims import UNDECIDED, Claim, claim, mean
+from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain.grains import COLOURS, Grain
+from netgrain.families.members import stream
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.scores import prune
+from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.units import Outcome
+from netgrain.training.loop import accuracy
+from netgrain.training.settings import Settings
+from netgrain.training.trained_members import train_member
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NETWORKS = ("LeNet", "ResNet18", "ViT")
+METHODS = ("random", "score")
+_LEVELS = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+_PRINTED = {  # per cent of test accuracy with the paper's 68 % intervals, by level
+    "LeNet": {
+        "random": "65.0±0.4 63.95±0.3 61.7±0.4 58.9±0.4 56.6±0.3 54.8±0.3 52.4±0.3 49.5±0.2 45.1±0.3",
+        "score": "65.9±0.5 65.1±0.6 62.5±0.2 60.9±0.46 58.5±0.4 56.4±0.1 53.5±0.3 50.8±0.2 45.9±0.2",
+    },
+    "ResNet18": {
+        "random": "78.6±0.2 76.8±0.3 75.8±0.6 73.9±0.3 71.8±0.4 68.8±0.1 65.1±0.3 60.3±0.5 52.4±0.4",
+        "score": "79.6±0.2 78.4±0.3 77.0±0.2 75.9±0.3 73.2±0.4 70.0±0.3 66.2±0.3 61.5±0.4 54.4±0.2",
+    },
+    "ViT": {
+        "random": "62.0±0.1 60.0±0.2 57.5±0.1 54.6±0.1 51.5±0.1 48.7±0.0 45.5±0.1 41.3±0.1 35.6±0.1",
+        "score": "62.9±0.1 60.6±0.1 58.4±0.1 55.4±0.1 52.2±0.2 49.7±0.1 46.5±0.1 42.1±0.0 36.2±0.1",
+    },
+}
+PAPER = {
+    (network, level, method): text
+    for network, rows in _PRINTED.items()
+    for method, row in rows.items()
+    for level, text in zip(_LEVELS, row.split(), strict=True)
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    networks: dict[str, dict[str, Any]]  # width, and levels: per cent of the samples dropped
+    images: str
+    size: int
+    pool: int  # training images from which each seed draws
+    samples: int  # so many, before any are dropped
+    tests: int
+    epochs: int  # passes through the samples before any are dropped …
+    fixed: str  # … "iterations": as many steps after dropping; "epochs": as many passes through what is left
+    batch: int
+    lr: float
+    weight_decay: float
+    clip: float | None
+    seeds: int  # to begin with
+    most_seeds: int  # for undecided cells
+    device: str
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    config: Config
+    images: str  # the set that was used
+    accuracy: dict[str, dict[int, dict[str, list[float]]]]  # network → level → method → per cent, one per seed
+    train: dict[str, dict[int, dict[str, list[float]]]]  # the same on the samples that were kept
+    diverged: dict[str, dict[int, int]]  # pairs left out
+
+
+def cells(config: Config) -> dict[str, tuple[str, int]]:
+    """Cells by name, in the order of the tables."""
+    return {
+        f"{network}, {level} % dropped": (network, level)
+        for network in NETWORKS
+        if network in config.networks
+        for level in config.networks[network]["levels"]
+    }
+
+
+def steps(samples: int, kept: int, *, epochs: int, batch: int, fixed: str) -> int:
+    """Steps of a training after dropping: those of all samples, or as many passes through the kept ones.
+
+    >>> [steps(5000, 500, epochs=10, batch=100, fixed=what) for what in ("iterations", "epochs")]
+    [500, 50]
+    """
+    count = {"iterations": samples, "epochs": kept}[fixed]
+    return epochs * max(1, count // batch)
+
+
+def at_random(y: Tensor, *, keep: float, seed: int) -> Tensor:
+    """Indices, ascending, of a random choice that keeps as many samples of each class as `prune` does."""
+    generator = torch.Generator().manual_seed(stream(seed, "kept at random"))
+    kept = []
+    for label in y.unique():
+        group = (y == label).nonzero()[:, 0]
+        count = max(1, round(keep * len(group)))
+        kept.append(group[torch.randperm(len(group), generator=generator)[:count]])
+    return torch.cat(kept).sort().values
+
+
+def difference(values: Sequence[float]) -> Estimate:
+    """The mean over seeds of a paired difference; differences that are all exactly zero say nothing about its sign.
+
+    >>> difference([1.0, 3.0]), difference([0.0, 0.0]).stderr
+    (2.0 ± 1 (n = 2), nan)
+    """
+    average = mean(values)
+    return Estimate(0.0, math.nan, average.n) if average.value == average.stderr == 0 else average
+
+
+# --- computing ----------------------------------------------------------------------------------------------------
+
+
+def study(config: Config, runner: Runner) -> Result:
+    """Both choices in every cell; seeds are added where score minus random is undecided."""
+    name = _grain.images_found(runner, config.images)
+    pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests}
+    models = {n: _model(config, name, n, "gelu") for n in NETWORKS if n in config.networks}
+    grains = _grain.grains(runner, models)
+    return _grain.until_decided(
+        runner,
+        cells(config),
+        seeds=config.seeds,
+        most=config.most_seeds,
+        units=partial(_units, config, pool),
+        collect=partial(_collect, config, runner, pool, grains),
+        undecided=lambda result: {c.name for c in judge(result) if c.verdict == UNDECIDED},
+        step=1,
+    )
+
+
+def _model(config: Config, images: str, network: str, activation: str) -> dict[str, Any]:
+    shape = (1 if images == "digits" else 3, config.size, config.size)
+    width = config.networks[network]["width"]
+    return _grain.model(network, shape, activation=activation, width=width, outputs=10)
+
+
+def _units(config: Config, pool: Mapping[str, Any], seeds: Mapping[str, int]) -> list[dict[str, Any]]:
+    named = cells(config)
+    return [
+        {
+            "part": "pruning",
+            "model": _model(config, pool["name"], named[cell][0], "relu"),
+            "geometry": "gelu",
+            "images": dict(pool),
+            "samples": config.samples,
+            "dropped": named[cell][1],
+            "method": method,
+            "epochs": config.epochs,
+            "fixed": config.fixed,
+            "batch": config.batch,
+            "lr": config.lr,
+            "weight_decay": config.weight_decay,
+            "clip": config.clip,
+            "device": config.device,
+            "seed": seed,
+        }
+        for cell in seeds
+        for seed in range(seeds[cell])
+        for method in METHODS
+    ]
+
+
+def _collect(
+    config: Config, runner: Runner, pool: Mapping[str, Any], grains: Mapping[str, Grain], seeds: Mapping[str, int]
+) -> Result:
+    units = _units(config, pool, seeds)
+    if not runner.has(units):
+        _grain.pictures(**pool)  # read here, before processes are forked
+    outcomes = iter(runner.map(partial(_one, grains), units, "trainings"))
+    named = cells(config)
+    test: dict[str, dict[int, dict[str, list[float]]]] = {n: {} for n, _ in named.values()}
+    train: dict[str, dict[int, dict[str, list[float]]]] = {n: {} for n in test}
+    diverged: dict[str, dict[int, int]] = {n: {} for n in test}
+    for cell, count in seeds.items():
+        network, level = named[cell]
+        test[network][level], train[network][level] = {m: [] for m in METHODS}, {m: [] for m in METHODS}
+        diverged[network][level] = 0
+        for _ in range(count):
+            pair = {m: next(outcomes).numbers for m in METHODS}
+            if any(one["diverged"] for one in pair.values()):
+                diverged[network][level] += 1
+                continue
+            for method, one in pair.items():
+                test[network][level][method].append(100 * one["test"])
+                train[network][level][method].append(100 * one["train"])
+    return Result(config, pool["name"], test, train, diverged)
+
+
+def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
+    """Drop samples by score or at random, train on the rest, test."""
+    seed, keep = unit["seed"], 1 - unit["dropped"] / 100
+    images = _grain.pictures(**unit["images"])
+    mine = torch.Generator().manual_seed(stream(seed, "training images"))
+    drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
+    X, y = images.train.X[drawn], images.train.y[drawn]
+    if unit["method"] == "score":
+        kept = prune(grains[unit["model"]["network"]].geometry(), X, y, keep=keep)
+    else:
+        kept = at_random(y, keep=keep, seed=seed)
+    settings = Settings(
+        lr=unit["lr"],
+        weight_decay=unit["weight_decay"],
+        clip=unit["clip"],
+        batch=unit["batch"],
+        decay="linear",
+        steps=steps(len(y), len(kept), epochs=unit["epochs"], batch=unit["batch"], fixed=unit["fixed"]),
+    )
+    make = _grain.make_of(unit["model"])
+    device = _grain.place(unit["device"])
+    trained = train_member(make, X[kept], y[kept], settings, seed=seed, i=0, device=device)
+    if trained.diverged:
+        return Outcome({"diverged": True, "test": None, "train": None})
+    right = accuracy(trained.model(make), images.test.X, images.test.y)
+    return Outcome({"diverged": False, "test": right, "train": trained.train_accuracy})
+
+
+# --- claims and drawing -------------------------------------------------------------------------------------------
+
+
+def judge(result: Result) -> list[Claim]:
+    """One claim for each cell: score-based minus random is positive."""
+    return [_claim(result, name, *cell) for name, cell in cells(result.config).items()]
+
+
+def gains(result: Result, network: str, level: int) -> list[float]:
+    """Score minus random in points, one for each pair of trainings."""
+    pair = result.accuracy[network][level]
+    return [s - r for s, r in zip(pair["score"], pair["random"], strict=True)]
+
+
+def _claim(result: Result, name: str, network: str, level: int) -> Claim:
+    pair, gone = result.accuracy[network][level], result.diverged[network][level]
+    notes = [f"{gone} diverged pairs left out"] if gone else []
+    if pair["random"]:
+        both = [f"{m} {mean(pair[m]).value:.1f} %" for m in METHODS]
+        fitted = ", ".join(f"{mean(result.train[network][level][m]).value:.0f} %" for m in METHODS)
+        notes = [f"{', '.join(both)} on {result.images} (on the kept samples {fitted})", *notes]
+    return claim(
+        name,
+        "test accuracy with the lowest-scored samples dropped minus that with random ones dropped is positive",
+        difference(gains(result, network, level)),
+        low=0,
+        paper=f"{printed_gain(network, level):+.1f}: random {PAPER[network, level, 'random']}, "
+        f"by score {PAPER[network, level, 'score']}",
+        note="; ".join(notes),
+    )
+
+
+def printed_gain(network: str, level: int) -> float:
+    """Score minus random of the paper's table.
+
+    >>> printed_gain("LeNet", 50)
+    1.9
+    """
+    score, random = (float(PAPER[network, level, m].split("±")[0]) for m in ("score", "random"))
+    return round(score - random, 2)
+
+
+def draw(result: Result, title: str) -> Figure:
+    """For each network its accuracy against the share dropped, and what scores gain next to what the paper prints."""
+    from matplotlib.figure import Figure
+
+    networks = [n for n in NETWORKS if n in result.accuracy]
+    figure = Figure(figsize=(9, 1.0 + 3.1 * len(networks)), layout="constrained")
+    for (left, right), network in zip(figure.subplots(len(networks), 2, squeeze=False), networks, strict=True):
+        _accuracies(left, result, network)
+        _gains(right, result, network)
+    figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def _accuracies(ax: Axes, result: Result, network: str) -> None:
+    rows = result.accuracy[network]
+    levels = sorted(rows)
+    looks: dict[str, dict[str, Any]] = {
+        "random": {"color": "#999999", "marker": "s", "ls": "--", "label": "random"},
+        "score": {"color": COLOURS[network], "marker": "o", "label": "lowest scores"},
+    }
+    for method, look in looks.items():
+        points = [mean(rows[level][method]) for level in levels]
+        errors = [0.0 if math.isnan(p.stderr) else p.stderr for p in points]
+        ax.errorbar(levels, [p.value for p in points], yerr=errors, ms=5, capsize=3, lw=1.5, **look)
+    ax.axhline(10, color="#999999", lw=0.8, ls=":")
+    ax.set_xticks(levels)
+    ax.set_xlabel("samples dropped (%)")
+    ax.set_ylabel("test accuracy (%)")
+    ax.set_title(network, fontsize=11)
+    ax.legend(fontsize=8, title="dropped", title_fontsize=8)
+
+
+def _gains(ax: Axes, result: Result, network: str) -> None:
+    levels = sorted(result.accuracy[network])
+    points = [mean(gains(result, network, level)) for level in levels]
+    errors = [0.0 if math.isnan(p.stderr) else p.stderr for p in points]
+    ax.errorbar(
+        levels, [p.value for p in points], yerr=errors, fmt="o", ms=6, capsize=3, color=COLOURS[network], label="here"
+    )
+    for level, point in zip(levels, points, strict=True):
+        if not math.isnan(point.stderr):
+            ax.plot([level, level], point.interval(0.95), color=COLOURS[network], lw=0.8, alpha=0.5)
+    beside = [level + 1.2 for level in levels]
+    ax.plot(
+        beside, [printed_gain(network, level) for level in levels], "D", mfc="white", color="#000000", label="paper"
+    )
+    ax.axhline(0, color="#999999", lw=0.8, ls=":")
+    ax.set_xticks(levels)
+    ax.set_xlim(levels[0] - 6, levels[-1] + 7)
+    ax.set_xlabel("samples dropped (%)")
+    ax.set_ylabel("by score minus random (points)")
+    seeds = sorted({len(result.accuracy[network][level]["score"]) for level in levels})
+    ax.set_title(
+        f"± 1 standard error and 95 % interval, {' to '.join(map(str, seeds[:1] + seeds[1:][-1:]))} pairs", fontsize=9
+    )
+    ax.legend(fontsize=8)

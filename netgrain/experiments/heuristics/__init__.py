@@ -1,0 +1,1 @@
+"""Training heuristics and how geometric complexity follows them."""

@@ -1,0 +1,127 @@
+"""Pictures of sweeps: complexity against setting, a thin line per seed, and the test accuracy below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from netgrain.complexity.sweeps import Curve
+from netgrain.experiments.heuristics.scales import Panel
+from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+
+ACCURACY = COLOURS[1]
+
+
+def draw(panels: Sequence[Panel]) -> Figure:
+    """Complexity above, test accuracy below (where there is one), a column per panel."""
+    accuracies = [_has_accuracy(p.curve) for p in panels]
+    rows = 2 if any(accuracies) else 1
+    figure = Figure(figsize=(max(4.6, 4.1 * len(panels)), 3.4 + 2.2 * (rows - 1)), layout="constrained")
+    ratios = [3, 2] if rows == 2 else [1]
+    axes = figure.subplots(rows, len(panels), squeeze=False, height_ratios=ratios)
+    for j, panel in enumerate(panels):
+        complexity(panel, axes[0, j])
+        axes[0, j].set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
+        axes[0, j].set_ylabel(panel.what, fontsize=MEDIUM)
+        if rows == 2:
+            _accuracy(panel, axes[1, j], accuracies[j])
+        axes[rows - 1, j].set_xlabel(panel.setting, fontsize=MEDIUM)
+    return figure
+
+
+def overview(panels: Sequence[Panel], columns: int = 4) -> Figure:
+    """All sweeps side by side."""
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(3.7 * columns, 3.0 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for ax in grid.flat[len(panels) :]:
+        ax.set_axis_off()
+    for ax, panel in zip(grid.flat, panels, strict=False):
+        complexity(panel, ax)
+        ax.set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
+        ax.set_xlabel(panel.setting, fontsize=MEDIUM)
+        if panel.measure != "complexity":
+            ax.set_ylabel(panel.what, fontsize=MEDIUM)
+    figure.suptitle(
+        "Geometric complexity against the strength of each heuristic: mean with standard error, thin lines are seeds,\n"
+        "hollow marks missed the target loss",
+        fontsize=LARGE,
+    )
+    return figure
+
+
+def complexity(panel: Panel, ax: Axes) -> Axes:
+    """The measure against the setting."""
+    curve = panel.curve
+    places = list(range(len(curve.values)))
+    rows = curve.numbers[panel.measure]
+    for row, good in zip(rows, curve.good, strict=True):
+        ax.plot(places, row, color=COLOURS[4], lw=0.8, alpha=0.7)
+        ax.scatter(
+            [p for p, g in zip(places, good, strict=True) if not g],
+            [r for r, g in zip(row, good, strict=True) if not g],
+            s=22, facecolors="none", edgecolors=MARK, zorder=3,
+        )  # fmt: skip
+    means = curve.means(panel.measure)
+    errors = [0.0 if math.isnan(m.stderr) else m.stderr for m in means]
+    ax.errorbar(places, [m.value for m in means], yerr=errors, color=COLOURS[0], lw=1.8, marker="o", ms=4, capsize=2)
+    _height(ax, [m.value for m in means if math.isfinite(m.value) and m.value > 0])
+    _settings(curve, ax)
+    return ax
+
+
+def _height(ax: Axes, means: list[float]) -> None:
+    """A logarithmic axis around the means where these span more than a factor of five; one dead network is no scale."""
+    if not means or max(means) <= 5 * min(means):
+        ax.set_ylim(bottom=0)
+        return
+    ax.set_yscale("log")
+    ax.set_ylim(min(means) / 2.5, max(means) * 2.5)
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    if max(means) < 200 * min(means):
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _accuracy(panel: Panel, ax: Axes, there: bool) -> None:
+    if not there:
+        ax.set_axis_off()
+        return
+    means = panel.curve.means("accuracy")
+    places = list(range(len(means)))
+    errors = [0.0 if math.isnan(m.stderr) else 100 * m.stderr for m in means]
+    ax.errorbar(
+        places, [100 * m.value for m in means], yerr=errors, color=ACCURACY, lw=1.8, marker="s", ms=3.5, capsize=2
+    )
+    ax.set_ylabel("test accuracy, %", fontsize=MEDIUM)
+    _settings(panel.curve, ax)
+
+
+def _settings(curve: Curve, ax: Axes) -> None:
+    """Settings at equal distances, as they were chosen: grids begin at zero and grow by factors."""
+    every = 1 + len(curve.values) // 8  # as many labels as fit
+    labels = [f"{v:g}" if j % every == 0 else "" for j, v in enumerate(curve.values)]
+    ax.set_xticks(range(len(curve.values)), labels)
+    ax.tick_params(labelsize=SMALL)
+    ax.grid(axis="y", alpha=0.25)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _has_accuracy(curve: Curve) -> bool:
+    return "accuracy" in curve.numbers and any(math.isfinite(v) for row in curve.numbers["accuracy"] for v in row)
+
+
+def _rho(panel: Panel) -> str:
+    if panel.caption is not None:
+        return panel.caption
+    rho = panel.curve.rho(panel.measure)
+    if math.isnan(rho.value):
+        return "rho not defined"
+    error = "" if math.isnan(rho.stderr) or rho.stderr == 0 else f" ± {rho.stderr:.2f}"
+    missed = f", {panel.curve.missed} runs missed" if panel.curve.missed else ""
+    return f"rho {rho.value:+.2f}{error} ({rho.n} seeds{missed})".replace("-", "−")

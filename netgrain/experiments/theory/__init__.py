@@ -1,0 +1,1 @@
+"""Every theorem, conjecture, lemma and example of the paper as a statement that a command checks."""

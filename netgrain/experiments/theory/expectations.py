@@ -1,0 +1,276 @@
+"""Lemmas A.5 to A.7, the moments inside the two proofs, Corollary A.4: expectations over Gaussian vectors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from netgrain.experiments.claims import FAILS, HOLDS
+from netgrain.experiments.theory.material import images
+from netgrain.experiments.theory.relu import over_angles
+from netgrain.experiments.theory.statements import Job, Statement, mean_of, same
+from netgrain.geometry.estimate import Estimate
+
+# --- Lemma A.5 --------------------------------------------------------------------------------------------------------
+
+
+def both_on(cos: float) -> tuple[float, float]:
+    """aᵀEb and q of E = E[1{δᵀa>0} 1{δᵀb>0} δδᵀ] for unit a, b at this cosine.
+
+    By Stein's lemma E = q I + [sinθ(abᵀ + baᵀ) − sinθ cosθ (aaᵀ + bbᵀ)]/(2π sin²θ);
+    at a right angle I/4 + (abᵀ + baᵀ)/(2π).
+
+    >>> [round(v, 4) for v in both_on(0.0)]
+    [0.1592, 0.25]
+    """
+    theta = math.acos(cos)
+    sin, q = math.sin(theta), (math.pi - theta) / (2 * math.pi)
+    return q * cos + sin / (2 * math.pi), q
+
+
+def lemma_a5(job: Job) -> list[Statement]:
+    """aᵀEb and the mean of an entry of E − qI."""
+    claim = "E[1{δᵀa>0} 1{δᵀb>0} δδᵀ] ≈ E[1{δᵀa>0} 1{δᵀb>0}] I for large D and non-sparse a, b, at the rate √D"
+    D, draws = 64, job.pick(40_000, 200_000)
+    delta = torch.randn(draws, D, generator=job.generator("lemma-a5"), dtype=torch.float64)
+    a = torch.ones(D, dtype=torch.float64) / math.sqrt(D)
+    b = a * torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(D // 2)
+    on = ((delta @ a > 0) & (delta @ b > 0)).double()
+    measured = mean_of(on * (delta @ a) * (delta @ b))
+    entry = mean_of(on * (delta[:, 0] * delta[:, 2]))  # a₀b₂ + a₂b₀ = 2/D
+    return [
+        Statement(
+            "lemma-a5",
+            "aᵀ E[1·1 δδᵀ] b for a ⟂ b, D = 64",
+            claim,
+            "δ ~ N(0, I); a, b orthogonal, all entries ±1/√D",
+            measured,
+            both_on(0.0)[0],
+            "0",
+            same(measured, 0.0),
+            same(measured, both_on(0.0)[0]),
+            note="as a matrix E = I/4 + (abᵀ + baᵀ)/(2π) at every D; this term is the 4/(π²D) of Theorem 3.1",
+        ),
+        Statement(
+            "lemma-a5",
+            "entry (0, 2) of E[1·1 δδᵀ], D = 64",
+            claim,
+            "the same",
+            entry,
+            1 / (math.pi * D),
+            "→ 0",
+            HOLDS if abs(entry) < 1 / math.sqrt(D) else FAILS,
+            same(entry, 1 / (math.pi * D), tolerance=0.02),
+            note="entry by entry the lemma holds: 2·(1/D)/(2π)",
+        ),
+    ]
+
+
+# --- Lemma A.6 --------------------------------------------------------------------------------------------------------
+
+
+def second_moment(D: int) -> float:
+    """E q² over a uniform direction.
+
+    >>> round(second_moment(2), 6) == round(1 / 12, 6)
+    True
+    """
+    return over_angles(lambda t: ((math.pi - t) / (2 * math.pi)) ** 2, D)
+
+
+def lemma_a6(job: Job) -> list[Statement]:
+    claim = "q = E_δ[1{δᵀa>0} 1{δᵀb>0}] is uniform on [0, 1] for a ~ N(0, I): mean 1/2, second moment 1/3"
+    found = []
+    for D in (2, 64):
+        draws = job.pick(20_000, 100_000)
+        a = torch.randn(draws, D, generator=job.generator("lemma-a6", D), dtype=torch.float64)
+        q = (math.pi - torch.arccos((a[:, 0] / a.norm(dim=1)).clamp(-1, 1))) / (2 * math.pi)
+        for measured, true, printed, what in (
+            (mean_of(q), 0.25, 0.5, "mean of q"),
+            (mean_of(q.square()), second_moment(D), 1 / 3, "second moment of q"),
+        ):
+            found.append(
+                Statement(
+                    "lemma-a6",
+                    f"{what}, D = {D}",
+                    claim,
+                    "a, δ ~ N(0, I)",
+                    measured,
+                    true,
+                    f"{printed:.4g}",
+                    same(measured, printed),
+                    same(measured, true),
+                    note="q = (π − angle)/(2π) is at most 1/2; the angle concentrates at π/2"
+                    if what.startswith("mean")
+                    else f"1/12 at D = 2, 1/16 + 1/(4π²D) = {1 / 16 + 1 / (4 * math.pi**2 * D):.5f} for large D",
+                )
+            )
+    return found
+
+
+# --- Lemma A.7 and moments --------------------------------------------------------------------------------------------
+
+
+def lemma_a7(job: Job) -> list[Statement]:
+    D = 9
+    delta = torch.randn(job.pick(20_000, 100_000), D, generator=job.generator("lemma-a7"), dtype=torch.float64)
+    unit = delta / delta.norm(dim=1, keepdim=True)
+    measured, off = mean_of(unit[:, 0].square()), mean_of(unit[:, 0] * unit[:, 1])
+    claim, given = "E[δδᵀ/|δ|²] = I/D", "δ ~ N(0, I), D = 9"
+    return [
+        Statement(
+            "lemma-a7",
+            "diagonal entry",
+            claim,
+            given,
+            measured,
+            1 / D,
+            "1/9",
+            same(measured, 1 / D),
+            same(measured, 1 / D),
+        ),
+        Statement(
+            "lemma-a7",
+            "off-diagonal entry",
+            claim,
+            given,
+            off,
+            0.0,
+            "0",
+            same(off, 0.0, tolerance=0.01),
+            same(off, 0.0, tolerance=0.01),
+            note="true; the printed proof fixes |δ|² to δ_i² + δ_j² + D − 2, but the sign symmetry alone suffices",
+        ),
+    ]
+
+
+def moments(job: Job) -> list[Statement]:
+    """The fourth moments that both proofs use, in units of σ⁴."""
+    draws, p = job.pick(40_000, 200_000), 5
+    phi = torch.randn(draws, p, generator=job.generator("moments"), dtype=torch.float64)
+    x = torch.zeros(p, dtype=torch.float64)
+    x[0] = 1.0
+    along = mean_of((phi @ x).square() * phi[:, 0].square())
+    across = mean_of((phi @ x).square() * phi[:, 1].square())
+    omega = mean_of(phi[:, 2].pow(4))
+    claim = "E[(φᵀx)²φφᵀ] = σ⁴(xxᵀ + |x|²I) (proofs of Theorems 3.1 and 3.2)"
+    given = "φ ~ N(0, σ²I), |x| = 1"
+    return [
+        Statement(
+            "moments",
+            "xᵀE[(φᵀx)²φφᵀ]x / σ⁴",
+            claim,
+            given,
+            along,
+            3.0,
+            "2",
+            same(along, 2.0),
+            same(along, 3.0),
+            note="Isserlis: three pairings of (φx)(φx)φφᵀ, two of them give xxᵀ: σ⁴(2xxᵀ + |x|²I)",
+        ),
+        Statement(
+            "moments",
+            "yᵀE[(φᵀx)²φφᵀ]y / σ⁴, y ⟂ x",
+            claim,
+            given,
+            across,
+            1.0,
+            "1",
+            same(across, 1.0),
+            same(across, 1.0),
+        ),
+        Statement(
+            "moments",
+            "E ω⁴ / σ⁴",
+            "σ_ω⁴ stands for E[ω_i²ω_j²], also for i = j",
+            "ω ~ N(0, σ²)",
+            omega,
+            3.0,
+            "1",
+            same(omega, 1.0),
+            same(omega, 3.0),
+            note="changes terms of order n only: the limits survive, the constants do not",
+        ),
+    ]
+
+
+# --- Corollary A.4 ----------------------------------------------------------------------------------------------------
+
+
+def normalised_second_moment(values: Tensor) -> Tensor:
+    """Eigenvalues of E[θθᵀ/(θᵀΣθ)], θ ~ N(0, I), for Σ with these eigenvalues, by one integral each.
+
+    1/s = ∫₀^∞ e^(−ts) dt and a Gaussian integral give ∫₀^∞ Π_k (1 + 2tλ_k)^(−1/2) / (1 + 2tλ_i) dt, here with t = e^u.
+
+    >>> normalised_second_moment(torch.ones(4, dtype=torch.float64)).round(decimals=8).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    u = torch.linspace(-30, 30, 6001, dtype=torch.float64) - float(values.log().mean())
+    t = u.exp()[:, None]
+    terms = (1 + 2 * t * values).rsqrt().prod(1, keepdim=True) / (1 + 2 * t * values) * t
+    return torch.trapezoid(terms, u, dim=0)
+
+
+def bounds(first: Tensor, second: Tensor) -> tuple[float, float]:
+    """Printed lower and upper bound, from the eigenvalues of the two patch covariances; ours are these over p."""
+    return float((first.max() * second.max()).rsqrt()), float((first.min() * second.min()).rsqrt())
+
+
+def corollary_a4(job: Job) -> list[Statement]:
+    """Eigenvalues of E[θθᵀ/(σ_j1 σ_j2)] on patches of images, against the printed and the corrected bounds."""
+    data = images(job, job.pick(400, 2000), channels=1, size=16)
+    k, p = 3, 9
+    at = ((2, 2), (10, 9))
+    patches = [data.X[:, 0, r : r + k, c : c + k].flatten(1).double() for r, c in at]
+    covariances = [(P - P.mean(0)).T @ (P - P.mean(0)) / len(P) for P in patches]
+    spectra = [torch.linalg.eigvalsh(S) for S in covariances]
+    theta = torch.randn(job.pick(20_000, 100_000), p, generator=job.generator("corollary-a4"), dtype=torch.float64)
+    deviations = [torch.einsum("bp,pq,bq->b", theta, S, theta).sqrt() for S in covariances]
+    found = []
+    for i, j in ((0, 0), (0, 1)):
+        weighted = theta / (deviations[i] * deviations[j]).sqrt()[:, None]
+        E = weighted.T @ weighted / len(theta)
+        vectors = torch.linalg.eigh(E).eigenvectors
+        low, high = bounds(spectra[i], spectra[j])
+        smallest = mean_of((weighted @ vectors[:, 0]).square())
+        largest = mean_of((weighted @ vectors[:, -1]).square())
+        inside = low / p <= smallest + 4 * smallest.stderr and largest - 4 * largest.stderr <= high / p
+        violated = smallest + 4 * smallest.stderr < low
+        truth = float(normalised_second_moment(spectra[i])[-1]) if i == j else None
+        found.append(
+            Statement(
+                "corollary-a4",
+                f"least eigenvalue of E[θθᵀ/(σσ')] over the printed bound, {'one patch' if i == j else 'two patches'}",
+                "(λmin λmin')^(−½) I ⪰ E[θθᵀ/(σ_j1 σ_j2)] ⪰ (λmax λmax')^(−½) I",
+                f"{data.name}, 3 × 3 patches, σ_j the standard deviation of θᵀ(patch j), θ ~ N(0, I)",
+                Estimate(smallest / low, smallest.stderr / low, smallest.n),
+                None if truth is None else truth / low,
+                "≥ 1",
+                FAILS if violated else HOLDS,
+                HOLDS if inside else FAILS,
+                note=f"eigenvalues {smallest.value:.3f} to {largest.value:.3f}; printed bounds {low:.3f} to {high:.3g}"
+                f", corrected by 1/p {low / p:.4f} to {high / p:.3g}",
+            )
+        )
+    return [*found, _printed_scale(theta, covariances[0], spectra[0], data.name)]
+
+
+def _printed_scale(theta: Tensor, covariance: Tensor, spectrum: Tensor, name: str) -> Statement:
+    """With σ_j the variance, as printed, the middle depends on the scale of θ and the bounds do not."""
+    quadratic = torch.einsum("bp,pq,bq->b", theta, covariance, theta)
+    half = mean_of((theta @ torch.linalg.eigh(covariance).eigenvectors[:, -1]).square() / quadratic.square())
+    low, _ = bounds(spectrum, spectrum)
+    return Statement(
+        "corollary-a4",
+        "vᵀE[θθᵀ/(σσ)]v over the printed lower bound, σ the variance, θ ~ N(0, 4I)",
+        "σ_j(θ) = Var(θᵀM_jᵀx)",
+        f"{name}; v the leading eigenvector of the patch covariance",
+        Estimate(half / 4 / low, half.stderr / 4 / low, half.n),
+        None,
+        "≥ 1",
+        FAILS if half / 4 + half.stderr < low else HOLDS,
+        "",
+        note="scaling θ by 2 divides the middle by 4 and leaves the bounds: σ_j must be the standard deviation",
+    )

@@ -1,0 +1,169 @@
+"""A statement of the paper as a value: what it says, what is true, what was measured, and two verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED
+from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
+from netgrain.geometry.estimate import Estimate
+
+SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One number of one statement.
+
+    `paper` is the verdict on what the paper prints (empty where it prints nothing that this number could contradict),
+    `corrected` the verdict on what is predicted here.
+    """
+
+    name: str  # of the statement: "theorem-3.1"
+    quantity: str  # what was measured
+    claim: str  # what the paper says
+    assumptions: str
+    measured: Estimate
+    predicted: float | None  # what is true; None: nothing is predicted, the number is what there is
+    printed: str  # what the paper prints for this number
+    paper: str
+    corrected: str
+    rate: float | None = None  # slope fitted in log-log, where a rate is claimed
+    claimed_rate: float | None = None
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """On the paper's statement; on ours where the paper prints none."""
+        return self.paper or self.corrected
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = asdict(self) | {"measured": self.measured.value, "stderr": self.measured.stderr, "n": self.measured.n}
+        found |= {"plug_in": self.measured.plug_in, "verdict": self.verdict}
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every check is asked with."""
+
+    laptop: bool
+    seed: int
+    data_dir: str | None = None
+
+    def pick(self, smoke: int, laptop: int) -> int:
+        return laptop if self.laptop else smoke
+
+    def generator(self, *labels: int | str) -> torch.Generator:
+        from netgrain.families.members import stream
+
+        return torch.Generator().manual_seed(stream(self.seed, "theory", *labels))
+
+
+Check = Callable[[Job], list[Statement]]
+
+
+def same(measured: Estimate, value: float, *, tolerance: float = 0.0, sigmas: float = SIGMAS) -> str:
+    """Whether a measured number is this value: within `sigmas` standard errors or the tolerance.
+
+    >>> same(Estimate(1.02, 0.01, 100), 1.0), same(Estimate(1.02, 0.01, 100), 2.0)
+    ('holds', 'fails')
+    >>> same(Estimate(1.02, 0.5, 100), 1.0)  # an error bar of half the value decides nothing
+    'undecided'
+    """
+    gap, reach = abs(measured.value - value), max(sigmas * measured.stderr, tolerance, 1e-12 * abs(value))
+    if math.isnan(gap) or math.isnan(measured.stderr):
+        return UNDECIDED
+    if gap > reach:
+        return FAILS
+    size = max(abs(value), abs(measured.value))
+    return HOLDS if reach <= max(tolerance, 0.5 * size) or size == 0 else UNDECIDED
+
+
+def mean_of(values: Tensor) -> Estimate:
+    """The mean of independent numbers."""
+    n = len(values)
+    return Estimate(float(values.double().mean()), float(values.double().std()) / math.sqrt(n), n)
+
+
+def worst(found: Tensor, expected: Tensor) -> Estimate:
+    """Largest deviation in standard errors of the mean over rows of `found` (samples, entries) from `expected`."""
+    mean, error = found.mean(0), found.std(0) / math.sqrt(len(found))
+    return Estimate(float(((mean - expected) / error).abs().max()), 0.0, len(found))
+
+
+# --- correlations of sampled matrices from their products -------------------------------------------------------------
+
+
+def cosine(products: Tensor, along: Tensor, norm2: float) -> Deletions:
+    """Corr(A, B) over distinct members, with all deletions: ⟨A_i, A_j⟩ (n, n), ⟨A_i, B⟩ (n,) and ‖B‖² of an exact B."""
+    n = torch.ones(len(along), dtype=torch.float64)
+    own = distinct_pairs(products, n)
+    left = n.sum() - 1, n.sum() - 2
+    across = Deletions(along.mean(), (along.sum() - along) / left[0], (along.sum() - along[:, None] - along) / left[1])
+    return _combine(lambda ab, aa: ab / (aa * norm2).sqrt(), across, own)
+
+
+def _combine(function: Callable[..., Tensor], *statistics: Deletions) -> Deletions:
+    fields = (tuple(getattr(s, name) for s in statistics) for name in ("whole", "one", "two"))
+    return Deletions(*(function(*values) for values in fields))
+
+
+def difference(after: Deletions, before: Deletions) -> Estimate:
+    """How far a statistic moved between two moments of the same members."""
+    value, stderr = jackknife_one(_combine(torch.sub, after, before))
+    return Estimate(value, stderr, len(before.one))
+
+
+def corrected(statistic: Deletions, plug_in: float | None = None) -> Estimate:
+    value, stderr = jackknife_one(statistic)
+    return Estimate(value, stderr, len(statistic.one), plug_in)
+
+
+def ratio(above: Tensor, below: Tensor) -> Estimate:
+    """Ratio of two means over pairs of distinct members, from their matrices of products (n, n)."""
+    n = torch.ones(len(above), dtype=torch.float64)
+    return corrected(_combine(torch.divide, distinct_pairs(above, n), distinct_pairs(below, n)))
+
+
+# --- rates ------------------------------------------------------------------------------------------------------------
+
+
+def slope(x: Sequence[float], y: Sequence[Estimate]) -> Estimate:
+    """Slope of log y against log x by least squares weighted with the errors of y; NaN where a y is not positive.
+
+    >>> round(slope([1, 10, 100], [Estimate(v) for v in (5.0, 0.5, 0.05)]), 6)
+    -1.0
+    """
+    values = torch.tensor([v.value for v in y], dtype=torch.float64)
+    errors = torch.tensor([v.stderr for v in y], dtype=torch.float64)
+    if not bool((values > 0).all()):
+        return Estimate(math.nan, math.nan, len(y))
+    at, spread = torch.tensor(x, dtype=torch.float64).log(), errors / values
+    weights = torch.ones_like(at) if bool((spread == 0).any()) else spread.pow(-2)
+    centred = at - (weights * at).sum() / weights.sum()
+    leverage = weights * centred / (weights * centred.square()).sum()
+    value = float((leverage * values.log()).sum())
+    return Estimate(value, float((leverage * spread).square().sum().sqrt()), len(y))
+
+
+def misfit(corr: Estimate) -> Estimate:
+    """tan of the angle between A and B: its part off B over that along it; NaN where noise put |Corr| above 1."""
+    size = abs(corr.value)
+    if not 0 < size < 1:
+        return Estimate(math.nan, math.nan, corr.n)
+    across = math.sqrt(1 - size**2)
+    return Estimate(across / size, corr.stderr / (size**2 * across), corr.n)
+
+
+def timed(statements: list[Statement], seconds: float) -> list[Statement]:
+    """The time of a check, shared among its statements."""
+    return [replace(s, seconds=seconds / len(statements)) for s in statements]

@@ -1,0 +1,343 @@
+"""Linear regression, Proposition A.1, Theorems A.2 and A.3, and the example of App. A.10."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from netgrain.experiments.claims import FAILS, HOLDS
+from netgrain.experiments.theory import statements
+from netgrain.experiments.theory.pooled import cosine, maps
+from netgrain.experiments.theory.statements import Job, Statement, mean_of, same
+from netgrain.families.members import member, seeded
+from netgrain.families.probes import Data, Gaussian
+from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.value import Geometry
+from netgrain.models.mlp import MLP
+from netgrain.training.evolution import evolution_of
+
+# --- linear regression ------------------------------------------------------------------------------------------------
+
+
+def linear_regression(job: Job) -> list[Statement]:
+    """f = wᵀx: ẇ = −S w + Σ y_μx_μ, so ẇwᵀ + wẇᵀ has the mean −2σ²S; the labels meet an odd moment of w."""
+    generator = job.generator("linear-regression")
+    X = torch.randn(12, 6, generator=generator, dtype=torch.float64) * torch.arange(1, 7)
+    y = torch.randn(12, generator=generator, dtype=torch.float64)
+    S, sigma = X.T @ X, 0.7
+    w = sigma * torch.randn(job.pick(4000, 40_000), 6, generator=generator, dtype=torch.float64)
+    moved = -(w @ X.T - y) @ X
+    measured = mean_of(2 * torch.einsum("bi,ij,bj->b", moved, S, w) / (sigma**2 * S.square().sum()))
+    deviation = statements.worst((moved[:, :, None] * w[:, None]).flatten(1), (-(sigma**2) * S).flatten())
+    given = "f = θᵀx, θ ~ N(0, σ²I), SSE with labels"
+    return [
+        Statement(
+            "linear-regression",
+            "⟨Δ, S⟩ / (σ²‖S‖²)",
+            "Δ = −σ²S",
+            given,
+            measured,
+            -2.0,
+            "−1",
+            same(measured, -1.0),
+            same(measured, -2.0),
+            note="the text drops the transpose of Δ = M + Mᵀ",
+        ),
+        Statement(
+            "linear-regression",
+            "Δ against −2σ²S: largest deviation of an entry, in standard errors",
+            "Δ ∝ S",
+            given,
+            deviation,
+            0.0,
+            "0",
+            HOLDS if deviation < statements.SIGMAS else FAILS,
+            HOLDS if deviation < statements.SIGMAS else FAILS,
+        ),
+    ]
+
+
+# --- Proposition A.1 --------------------------------------------------------------------------------------------------
+
+
+class Arbitrary(nn.Module):
+    """Convolutions, a skip, a normalisation, three outputs: only the last layer is as the proposition wants it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(1, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
+        self.norm, self.head = nn.LayerNorm(48), nn.Linear(48, 3)
+        nn.init.normal_(self.head.weight, std=1 / math.sqrt(48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.gelu(self.a(x))
+        found: Tensor = self.head(self.norm((h + torch.sin(self.b(h))).flatten(1)))
+        return found
+
+
+def label_part(mean: float, pairs: int, seed: int) -> Estimate:
+    """‖Δ(y) − Δ(0)‖/‖Δ(0)‖ over pairs of members whose heads are mean ± ω."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(6, 1, 4, 4, generator=generator, dtype=torch.float64)
+    y = torch.randn(6, 3, generator=generator, dtype=torch.float64)
+    models = []
+    for i in range(pairs):
+        for sign in (1, -1):
+            model = copy.deepcopy(member(Arbitrary, seed, i).double())
+            assert isinstance(model, Arbitrary)
+            with torch.no_grad():
+                weight = model.head.weight
+                # half of the entries: the features are centred, and would not see a mean that all of them share
+                weight.mul_(sign)[:, ::2].add_(mean)
+            models.append(model)
+    probe = Data(torch.randn(2, 1, 4, 4, generator=generator, dtype=torch.float64))
+    labelled, plain = (evolution_of(models, X, t, probe, progress=False).matrix() for t in (y, torch.zeros_like(y)))
+    return Estimate(float((labelled - plain).norm() / plain.norm()), 0.0, 2 * pairs)
+
+
+def proposition_a1(job: Job) -> list[Statement]:
+    claim = "with a zero-mean Gaussian classification layer and SSE, Δ does not depend on the labels"
+    given = "convolutions, a skip, layer norm, three outputs; float64; every member also with its head turned to −ω"
+    zero, shifted = (label_part(mean, job.pick(2, 6), job.seed) for mean in (0.0, 0.3))
+    return [
+        Statement(
+            "proposition-a1",
+            "‖Δ(y) − Δ(0)‖ / ‖Δ(0)‖, heads ±ω",
+            claim,
+            given,
+            zero,
+            0.0,
+            "0",
+            HOLDS if zero < 1e-12 else FAILS,
+            HOLDS if zero < 1e-12 else FAILS,
+            note="the label terms are odd in ω: they vanish for every symmetric law, not only for Gaussians",
+        ),
+        Statement(
+            "proposition-a1",
+            "the same with heads 0.3 ± ω",
+            "(the mean of the head must be zero)",
+            given,
+            shifted,
+            None,
+            "",
+            "",
+            HOLDS if shifted > 1e-3 else FAILS,
+            note="a head with a mean lets the labels in",
+        ),
+    ]
+
+
+# --- Theorems A.2 and A.3 ---------------------------------------------------------------------------------------------
+
+
+def _plain_cnn(padding_mode: Literal["zeros", "circular"]) -> nn.Module:
+    """Two convolutions and a linear layer, no pooling."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1, padding_mode=padding_mode, bias=False),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=1, padding_mode=padding_mode, bias=False),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(16 * 64, 1, bias=False),
+    )
+
+
+def _border_over_centre(make: Callable[[], nn.Module], members: int, seed: int) -> tuple[Estimate, float]:
+    """Mean diagonal entry of G on the corners over that in the middle, and Corr of G with its diagonal."""
+    with seeded(seed):
+        G = average_geometry(
+            make, (1, 8, 8), method="sampled", members=members, seed=seed, probe=Gaussian(), probes=4, progress=False
+        )
+    matrix = G.matrix()
+    image = matrix.diagonal().reshape(8, 8)
+    corner, middle = image[::7, ::7], image[2:6, 2:6]
+    error = math.sqrt(
+        float(corner.std() / corner.mean()) ** 2 / corner.numel()
+        + float(middle.std() / middle.mean()) ** 2 / middle.numel()
+    )
+    value = float(corner.mean() / middle.mean())
+    return Estimate(value, value * error, members), cosine(matrix, matrix.diagonal().diag())
+
+
+def theorem_a2(job: Job) -> list[Statement]:
+    claim = "MLPs and CNNs with ReLU, without pooling or skips: G(x) = c·I"
+    mlp = average_geometry(
+        partial(MLP, channels=1, image_size=8, outputs=1),
+        (1, 8, 8),
+        method="closed-form",
+        probe=Gaussian(),
+        seed=job.seed,
+    )
+    flat = Estimate(cosine(mlp.matrix(), torch.eye(mlp.d, dtype=torch.float64)))
+    found = [
+        Statement(
+            "theorem-a2",
+            "Corr(G, I), MLP",
+            claim,
+            "closed form, x ~ N(0, I)",
+            flat,
+            1.0,
+            "1",
+            same(flat, 1.0, tolerance=1e-6),
+            same(flat, 1.0, tolerance=1e-6),
+            note="E[1{φᵀx>0} φφᵀ] = σ²I/2: half a Gaussian has half of the second moment of a whole one",
+        )
+    ]
+    members = job.pick(150, 800)
+    # a corner pixel is seen by 4 of 9 filter entries, twice: 4/9 of the first layer, a little more of the second
+    zeros, _ = _border_over_centre(partial(_plain_cnn, "zeros"), members, job.seed)
+    around, _ = _border_over_centre(partial(_plain_cnn, "circular"), members, job.seed)
+    return [
+        *found,
+        Statement(
+            "theorem-a2",
+            "corner over middle of the diagonal of G, CNN with zero padding",
+            claim,
+            "two 3 × 3 convolutions with zero padding, ReLU, flatten, linear; 8 × 8",
+            zeros,
+            corner_share(),
+            "1",
+            same(zeros, 1.0),
+            same(zeros, corner_share(), tolerance=0.08),
+            note="pixels at the border are read by fewer filter positions: constant only away from it",
+        ),
+        Statement(
+            "theorem-a2",
+            "the same with circular padding",
+            claim,
+            "as above, circular padding",
+            around,
+            1.0,
+            "1",
+            same(around, 1.0, tolerance=0.05),
+            same(around, 1.0, tolerance=0.05),
+        ),
+    ]
+
+
+def corner_share() -> float:
+    """Paths from a corner through two zero-padded 3 × 3 convolutions over those from the middle: ((2 + 3)/9)².
+
+    From the end of a row of pixels: two first steps (stay, in), which leave by 2 and 3 ways; from the middle 3 · 3.
+    """
+    return ((2 + 3) / 9) ** 2
+
+
+def theorem_a3(job: Job) -> list[Statement]:
+    """G of one linear kernel with global average pooling is σ² M Mᵀ; how much of it is off the diagonal."""
+    size = 6
+
+    def make() -> nn.Module:
+        conv = nn.Conv2d(1, 1, 3, bias=False)
+        nn.init.normal_(conv.weight)
+        return nn.Sequential(conv, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    G = average_geometry(make, (1, size, size), method="closed-form", seed=job.seed).matrix()
+    M = maps(1, size)
+    gap = Estimate(float((G - M @ M.T).norm() / G.norm()))
+    share = Estimate(1 - float(G.diagonal().square().sum() / G.square().sum()))
+    claim = "G ∝ Σ_j1 Σ_j2 I_{j1,j2} with I_{j1,j2} = M_j1 M_j2ᵀ diagonal: G is diagonal"
+    given = f"one 3 × 3 linear kernel on {size} × {size}, global average pooling; closed form"
+    return [
+        Statement(
+            "theorem-a3",
+            "‖G − σ²MMᵀ‖ / ‖G‖",
+            "G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ",
+            given,
+            gap,
+            0.0,
+            "0",
+            same(gap, 0.0, tolerance=1e-5),
+            same(gap, 0.0, tolerance=1e-5),
+        ),
+        Statement(
+            "theorem-a3",
+            "share of ‖G‖² off the diagonal",
+            claim,
+            given,
+            share,
+            1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()),
+            "0",
+            same(share, 0.0, tolerance=1e-6),
+            same(share, 1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()), tolerance=1e-5),
+            note="M_j1 M_j2ᵀ takes pixel q of patch j2 to pixel q of patch j1: diagonal only for j1 = j2",
+        ),
+    ]
+
+
+# --- App. A.10 --------------------------------------------------------------------------------------------------------
+
+EXAMPLE = torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
+
+
+class Example(nn.Module):
+    """A kernel of two weights ~ N(0, σ²) over three inputs, the mean of its two answers."""
+
+    def __init__(self, sigma: float = 1.0) -> None:
+        super().__init__()
+        self.conv, self.pool = nn.Conv1d(1, 1, 2, bias=False), nn.AvgPool1d(2)
+        nn.init.normal_(self.conv.weight, std=sigma)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.pool(self.conv(x)).flatten(1)
+        return found
+
+
+def example_geometry(seed: int = 0) -> Geometry:
+    return average_geometry(Example, (1, 3), method="closed-form", seed=seed)
+
+
+def example_a10(job: Job) -> list[Statement]:
+    closed = example_geometry(job.seed).matrix()
+    theta = torch.randn(job.pick(4000, 100_000), 2, generator=job.generator("example-a10"), dtype=torch.float64)
+    gradient = torch.stack([theta[:, 0], theta.sum(1), theta[:, 1]], 1) / 2
+    deviation = statements.worst((gradient[:, :, None] * gradient[:, None]).flatten(1), (EXAMPLE / 4).flatten())
+    factor = mean_of(gradient[:, 0].square())
+    values = torch.linalg.eigvalsh(closed).flip(0)
+    ratio = Estimate(float(values[0] / values[1]))
+    given = "θ₁, θ₂ ~ N(0, σ²), average pooling of size 2"
+    return [
+        Statement(
+            "example-a10",
+            "G₁₁ / σ², sampled",
+            "G = (σ²/2)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]",
+            given,
+            factor,
+            0.25,
+            "0.5",
+            same(factor, 0.5),
+            same(factor, 0.25),
+            note=f"the closed form gives {float(closed[0, 0]):.6g}; the product of two means over two positions is 1/4",
+        ),
+        Statement(
+            "example-a10",
+            "G against (σ²/4)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]: largest deviation, in standard errors",
+            "the same",
+            given,
+            deviation,
+            0.0,
+            "",
+            "",
+            HOLDS if deviation < statements.SIGMAS and bool((closed - EXAMPLE / 4).abs().max() < 1e-5) else FAILS,
+        ),
+        Statement(
+            "example-a10",
+            "ratio of the two eigenvalues of G",
+            "eigenvalues 3, 1, 0 with vectors (1, 2, 1), (−1, 0, 1), (1, −1, 1)",
+            given,
+            ratio,
+            3.0,
+            "3",
+            same(ratio, 3.0, tolerance=1e-5),
+            same(ratio, 3.0, tolerance=1e-5),
+            note=f"the third is {abs(float(values[2])):.1g}: rank 2",
+        ),
+    ]
