@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from netgrain import NetgrainError, cli
+from netgrain import NetgrainError
+from netgrain.cli import app as cli
 
 
 @dataclass(frozen=True)

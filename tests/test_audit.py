@@ -19,7 +19,7 @@ from netgrain.auditing.audits import audit
 from netgrain.auditing.changes import swaps
 from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.comparisons import compare
-from netgrain.cli import app
+from netgrain.cli.app import app
 from netgrain.data import isotropic
 from netgrain.geometry.provenance import Provenance
 from netgrain.models import MLP, LeNet

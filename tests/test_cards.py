@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.cards import card
-from netgrain.cli import app
+from netgrain.cli.app import app
 from netgrain.models import LeNet
 
 

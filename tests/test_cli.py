@@ -19,7 +19,10 @@ import torch
 from typer.testing import CliRunner
 
 import netgrain
-from netgrain import Geometry, cli, doctor, shell
+from netgrain import Geometry
+from netgrain.cli import app as cli
+from netgrain.cli import doctor
+from netgrain.cli import parsing as shell
 
 MODELS = """
     import time
@@ -377,7 +380,7 @@ def test_interrupt_while_writing_tells_how_far_it_got(run: Run, monkeypatch: pyt
 
 
 def test_real_process_interrupted_by_the_keyboard(run: Run) -> None:
-    script = "from netgrain.cli import main; main()"
+    script = "from netgrain.cli.app import main; main()"
     words = ["geometry", "models.py:Slow", "--input", "4", "--members", "5000", "--out", "never"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
@@ -424,7 +427,7 @@ def pass_the_time() -> None:
 )
 def test_data_that_cannot_be_are_refused_before_torch_is_loaded(words: tuple[str, ...], tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom netgrain.cli import app\n"
+        "import sys\nfrom netgrain.cli.app import app\n"
         f"try:\n    app({list(words)})\nexcept SystemExit as e:\n    print(e.code, 'torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
@@ -458,7 +461,7 @@ def test_doctor_names_what_is_missing_and_the_command_that_brings_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "LOOKS", {})
     monkeypatch.setattr(doctor, "PACKAGES", ())
-    monkeypatch.setattr("netgrain.doctor.importlib.metadata.version", nothing)
+    monkeypatch.setattr("netgrain.cli.doctor.importlib.metadata.version", nothing)
     code, stdout, _ = run("doctor")
     text = one_line(stdout)
     assert code == 0

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
 
-from netgrain import cli
+from netgrain.cli import app as cli
 from netgrain.complexity import geometric_complexity
 from netgrain.families.members import member
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from netgrain.cli import app
+from netgrain.cli.app import app
 from tests import docs_lines
 from tests.docs_lines import Piece, as_run, marks, pieces
 
@@ -75,8 +75,8 @@ def test_every_command_shows_examples() -> None:
 @pytest.mark.parametrize("line", sorted({*help_examples(), *printed(), *in_prose()}))
 def test_the_command_line_takes_what_is_shown(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words and options; the user's own files, which are looked for at once, need not be here."""
-    monkeypatch.setattr("netgrain.shell.check_name", lambda *_: None)
-    monkeypatch.setattr("netgrain.shell.check_source", lambda *_, **__: None)
+    monkeypatch.setattr("netgrain.cli.parsing.check_name", lambda *_: None)
+    monkeypatch.setattr("netgrain.cli.parsing.check_source", lambda *_, **__: None)
     parsed(line)
 
 

@@ -246,7 +246,7 @@ def test_the_prediction_is_what_the_reduction_does(monkeypatch: pytest.MonkeyPat
 )
 def test_an_unknown_model_is_answered_without_torch(words: tuple[str, ...], tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom netgrain.cli import app\n"
+        "import sys\nfrom netgrain.cli.app import app\n"
         f"try:\n    app({list(words)!r})\nexcept SystemExit as e:\n    print(e.code, 'torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from netgrain import Estimate, NetgrainError
-from netgrain.cli import app
+from netgrain.cli.app import app
 from netgrain.experiments import registry as experiments
 from netgrain.experiments.claims import ROUNDING, claim, decided, mean, verdict
 from netgrain.experiments.grain import fig1, fig9

@@ -99,7 +99,7 @@ def test_a_command_that_breaks_a_rule_is_a_failure(ends: str, said: str, monkeyp
     exec(f"def list() -> None: {ends}", names)
     app.command()(names["list"])
     app.command("other")(lambda: None)
-    monkeypatch.setattr("netgrain.cli.app", app)
+    monkeypatch.setattr("netgrain.cli.app.app", app)
     assert said in breaks(lambda folder: run_command(["list"], folder))
 
 

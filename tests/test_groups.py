@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from typer.testing import CliRunner
 
-from netgrain import cli
+from netgrain.cli import app as cli
 from netgrain.groups import (
     Group,
     alternating,

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from torch import Tensor
 from typer.testing import CliRunner
 
-from netgrain.cli import app
+from netgrain.cli.app import app
 from netgrain.equivariant import (
     NETS,
     GroupCNN,

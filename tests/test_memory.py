@@ -10,8 +10,8 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from netgrain import doctor
-from netgrain.cli import app
+from netgrain.cli import doctor
+from netgrain.cli.app import app
 from netgrain.models import BUILTIN_NAMES, load_model
 from netgrain.runtime import memory
 from netgrain.runtime.errors import NetgrainError

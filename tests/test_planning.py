@@ -13,9 +13,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from netgrain import NetgrainError
-from netgrain.cli import app
+from netgrain.cli.app import app
+from netgrain.cli.plan import of_experiments
 from netgrain.experiments.registry import run_experiment
-from netgrain.plan_command import of_experiments
 from netgrain.runtime import cost as planning
 from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment
 from netgrain.runtime.local import Local

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from netgrain import NetgrainError
-from netgrain.cli import app
+from netgrain.cli.app import app
 from netgrain.data import looking_in
 from netgrain.experiments import registry as experiments
 from netgrain.experiments import reproduction

@@ -30,7 +30,7 @@ import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.pages import page
-from netgrain.complexity_command import _state
+from netgrain.cli.complexity import _state
 from netgrain.data import download as downloads
 from netgrain.data.arrays import read_arrays
 from netgrain.data.download import download, extract

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from netgrain import cli
+from netgrain.cli import app as cli
 from netgrain.experiments.theory import conjectures, expectations, figures, pooled, relu, theorems
 from netgrain.experiments.theory.material import Images, images, smooth
 from netgrain.experiments.theory.measuring import STATEMENTS, check

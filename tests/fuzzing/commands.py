@@ -57,7 +57,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 def _commands() -> dict[str, Any]:
     import typer.main
 
-    from netgrain.cli import app
+    from netgrain.cli.app import app
 
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     return commands
@@ -101,7 +101,7 @@ def run_command(words: list[str], folder: Path) -> bool:
     """Exit code 0 or 2 (1 where a check failed); on 2 one sentence or click's usage, and no file made or changed."""
     from typer.testing import CliRunner
 
-    from netgrain.cli import app
+    from netgrain.cli.app import app
 
     lay_out(folder)
     before = contents(folder)
@@ -132,7 +132,7 @@ HEAVY = (
     "netgrain.auditing.signals.visible",
     "netgrain.experiments.registry.run_experiment",
     "netgrain.experiments.reproduction.reproduce",
-    "netgrain.doctor.examine",
+    "netgrain.cli.doctor.examine",
     "netgrain.equivariant.limits.limit",
     "netgrain.complexity.variants.complexities",
     "netgrain.geometry.average.average_geometry",

@@ -88,9 +88,9 @@ def npz_bytes(rng: Random) -> bytes:
 
 
 def run_npz(content: bytes, folder: Path) -> bool:
+    from netgrain.cli.parsing import samples_of
     from netgrain.data.arrays import read_arrays
     from netgrain.data.sources import read
-    from netgrain.shell import samples_of
 
     file = folder / "a.npz"
     file.write_bytes(content)

@@ -204,7 +204,7 @@ def draw_weights(rng: Random) -> tuple[bytes, str]:
 
 def run_weights(value: tuple[bytes, str], folder: Path) -> bool:
     from netgrain.auditing.checkpoint import read_weights, trained_model
-    from netgrain.complexity_command import _loaded
+    from netgrain.cli.complexity import _loaded
 
     content, name = value
     file = folder / name

@@ -77,7 +77,7 @@ def lay_out(folder: Path) -> None:
 
 
 def run_model(text: str, folder: Path) -> bool:
-    from netgrain.shell import family
+    from netgrain.cli.parsing import family
 
     lay_out(folder)
     before = list(sys.path), set(sys.modules)
@@ -111,13 +111,13 @@ def _parse_probe(text: str) -> None:
 
 
 def _parse_input(text: str) -> None:
-    from netgrain.shell import parse_input
+    from netgrain.cli.parsing import parse_input
 
     parse_input(text)
 
 
 def _parse_output(text: str) -> None:
-    from netgrain.cli import _parse_output as parse
+    from netgrain.cli.app import _parse_output as parse
 
     parse(text)
 
@@ -129,7 +129,7 @@ def _parse_group(text: str) -> None:
 
 
 def _read_set(text: str) -> None:
-    from netgrain.shell import samples_of
+    from netgrain.cli.parsing import samples_of
 
     samples_of(text, Path.cwd(), False, None, 5, 0)
 

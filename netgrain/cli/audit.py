@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.runtime.errors import NetgrainError
-from netgrain.shell import (
+from netgrain.cli.parsing import (
     DataDir,
     Download,
     Json,
@@ -28,6 +27,7 @@ from netgrain.shell import (
     print_rows,
     source_given,
 )
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.auditing.audits import Audit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.shell import as_text, plain_words, print_rows
+from netgrain.cli.parsing import as_text, plain_words, print_rows
 
 if TYPE_CHECKING:
     from netgrain.runtime.cost import Plan

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import commands, plan_command
-from netgrain.engine_options import through_an_engine
-from netgrain.plan_command import DryRun
-from netgrain.runtime.errors import NetgrainError
-from netgrain.shell import (
+from netgrain.cli import data as commands
+from netgrain.cli import plan as plan_command
+from netgrain.cli.options import through_an_engine
+from netgrain.cli.parsing import (
     INTERRUPTED,
     as_text,
     check_folder,
@@ -29,6 +28,8 @@ from netgrain.shell import (
     print_rows,
     source_of,
 )
+from netgrain.cli.plan import DryRun
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.families.members import Output
@@ -251,7 +252,7 @@ def doctor(
     with plain_words():
         from dataclasses import asdict
 
-        from netgrain.doctor import WORDS, conclusion, examine
+        from netgrain.cli.doctor import WORDS, conclusion, examine
 
         checks = examine()
     sound = all(check.status != "fail" for check in checks)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.shell import as_text, check_folder, plain_words, print_rows
+from netgrain.cli.parsing import as_text, check_folder, plain_words, print_rows
 
 if TYPE_CHECKING:
     from netgrain.groups.group import Group

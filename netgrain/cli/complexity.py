@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.runtime.errors import NetgrainError
-from netgrain.shell import (
+from netgrain.cli.parsing import (
     DataDir,
     DataOption,
     Download,
@@ -25,6 +24,7 @@ from netgrain.shell import (
     plain_words,
     samples_of,
 )
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from torch import nn

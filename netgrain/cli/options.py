@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from netgrain.cli.parsing import plain_words
 from netgrain.runtime.environment import environment
-from netgrain.shell import plain_words
 
 EngineName = Annotated[
     str | None,

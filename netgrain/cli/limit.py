@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from netgrain.cli.parsing import as_text, check_folder, plain_words, print_rows
 from netgrain.runtime.errors import NetgrainError
-from netgrain.shell import as_text, check_folder, plain_words, print_rows
 
 if TYPE_CHECKING:
     from torch import Tensor

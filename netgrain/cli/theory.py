@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netgrain.shell import as_text, check_folder, plain_words
+from netgrain.cli.parsing import as_text, check_folder, plain_words
 
 if TYPE_CHECKING:
     from netgrain.experiments.theory.statements import Statement

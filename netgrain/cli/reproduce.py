@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netgrain import plan_command
-from netgrain.plan_command import DryRun
-from netgrain.shell import BAD_INPUT, Json, as_text, check_folder, plain_words
+from netgrain.cli import plan as plan_command
+from netgrain.cli.parsing import BAD_INPUT, Json, as_text, check_folder, plain_words
+from netgrain.cli.plan import DryRun
 
 if TYPE_CHECKING:
     from netgrain.experiments.reproduction import Reproduction

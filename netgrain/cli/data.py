@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain import (
-    audit_command,
-    complexity_command,
-    group_command,
-    limit_command,
-    plan_command,
-    reproduce_command,
-    theory_command,
-)
-from netgrain.audit_command import DataProbe, Members, audit, card, compare, visible
-from netgrain.complexity_command import complexity
-from netgrain.group_command import group
-from netgrain.limit_command import limit as limit_of_training
-from netgrain.plan_command import DryRun
-from netgrain.reproduce_command import reproduce
-from netgrain.runtime.errors import NetgrainError
-from netgrain.shell import (
+from netgrain.cli import audit as audit_command
+from netgrain.cli import complexity as complexity_command
+from netgrain.cli import groups as group_command
+from netgrain.cli import limit as limit_command
+from netgrain.cli import plan as plan_command
+from netgrain.cli import reproduce as reproduce_command
+from netgrain.cli import theory as theory_command
+from netgrain.cli.audit import DataProbe, Members, audit, card, compare, visible
+from netgrain.cli.complexity import complexity
+from netgrain.cli.groups import group
+from netgrain.cli.limit import limit as limit_of_training
+from netgrain.cli.parsing import (
     DataDir,
     DataOption,
     Download,
@@ -43,7 +38,10 @@ from netgrain.shell import (
     print_rows,
     samples_of,
 )
-from netgrain.theory_command import theory
+from netgrain.cli.plan import DryRun
+from netgrain.cli.reproduce import reproduce
+from netgrain.cli.theory import theory
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset

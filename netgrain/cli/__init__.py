@@ -1,0 +1,5 @@
+"""The door: thin commands."""
+
+from netgrain.cli.app import main
+
+__all__ = ["main"]
