@@ -5,7 +5,7 @@ TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
 
-.PHONY: help setup demo test browser test-browser docs-lines test-more check bench torture format lint types clean
+.PHONY: help setup demo test browser test-browser docs-lines test-more check bench torture format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -66,10 +66,13 @@ lint: .venv/.dev-installed
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 
+imports: .venv/.dev-installed
+	@$(BIN)/lint-imports --no-cache > .venv/imports.log 2>&1 || { cat .venv/imports.log; exit 1; }
+
 types: .venv/.dev-installed
 	@$(BIN)/mypy
 
-check: lint types test  ## format, lint, types, tests with doctests, warnings as errors; CI runs this and docs-lines
+check: lint types imports test  ## format, lint, types, tests with doctests, warnings as errors; CI runs this and docs-lines
 
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench

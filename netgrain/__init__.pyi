@@ -23,7 +23,7 @@ from . import (
     training as training,
 )
 from .complexity.estimators import geometric_complexity as geometric_complexity
-from .complexity.sweeping import sweep as sweep
+from .complexity.sweeps import sweep as sweep
 from .complexity.tracker import ComplexityTracker as ComplexityTracker
 from .families.batch_statistics import data_statistics as data_statistics
 from .families.probes import (
@@ -60,6 +60,7 @@ from .runtime.errors import (
 from .runtime.errors import (
     NetgrainError as NetgrainError,
 )
+from .runtime.versions import __version__ as __version__
 from .training import regularizers as regularizers
 from .training.curvature import loss_curvature as loss_curvature
 from .training.delta import Evolution as Evolution
@@ -73,5 +74,3 @@ from .training.evolution import (
     velocity as velocity,
 )
 from .training.geometry_tracker import GeometryTracker as GeometryTracker
-
-__version__: str

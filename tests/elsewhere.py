@@ -36,7 +36,7 @@ TO_NUMPY = {Tensor.numpy, Tensor.__array__}
 @contextmanager
 def elsewhere(kind: str) -> Iterator[torch.device]:
     """Pretend that there is one device of this kind ("cuda" or "mps"); yields it."""
-    with mock.patch("netgrain.families.members.is_there", return_value=True), _Elsewhere(kind):
+    with mock.patch("netgrain.runtime.devices.is_there", return_value=True), _Elsewhere(kind):
         yield torch.device(kind)
 
 

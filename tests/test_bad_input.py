@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.families.probes import parse_probe
+from netgrain.cli.parsing import parse_probe
 from netgrain.models import MLP, ResNet18, ViT
 
 tiny = partial(MLP, channels=1, image_size=4, outputs=2)

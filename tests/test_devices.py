@@ -543,7 +543,7 @@ def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Asked(str(options["device"]))
 
     monkeypatch.setattr("netgrain.auditing.audits.average_geometry", asked)
-    monkeypatch.setattr("netgrain.families.members.is_there", lambda _: True)
+    monkeypatch.setattr("netgrain.runtime.devices.is_there", lambda _: True)
     with pytest.raises(Asked, match="cuda"):
         audit(net, *samples(), device="cuda")
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.complexity.sweeping import sweep
+from netgrain.complexity.sweeps import sweep
 from netgrain.models import LeNet
 from netgrain.runtime import on_ray, on_slurm
 from netgrain.runtime.answers import UnitError

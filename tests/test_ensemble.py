@@ -10,8 +10,11 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.families.members import check_deterministic, gradients, member, seeded, select
+from netgrain.families.gradients import check_deterministic, gradients
+from netgrain.families.members import member
+from netgrain.families.outputs import select
 from netgrain.runtime.processes import Processes
+from netgrain.runtime.randomness import seeded
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome, Unit
 from tests import naive

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from netgrain.families.members import Output, member
+from netgrain.families.members import member
+from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.forms import Dense, Factored
 from netgrain.geometry.sampled import geometry_of, sampled_geometry

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from netgrain import Estimate, NetgrainError
 from netgrain.cli.app import app
 from netgrain.experiments import registry as experiments
-from netgrain.experiments.claims import ROUNDING, claim, decided, mean, verdict
+from netgrain.experiments.claims import ROUNDING, claim, decided, verdict
 from netgrain.experiments.grain import fig1, fig9
 from netgrain.experiments.registry import conclude_again, find, preset, run_experiment
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.processes import Processes
 
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from netgrain import NetgrainError
 from netgrain.cli.app import app
 from netgrain.cli.plan import of_experiments
-from netgrain.experiments.registry import run_experiment
+from netgrain.experiments.registry import plan_experiment, run_experiment
 from netgrain.runtime import cost as planning
-from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage, plan_experiment
+from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage
 from netgrain.runtime.local import Local
 from netgrain.runtime.run_folder import Keeping, RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit

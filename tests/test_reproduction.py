@@ -14,10 +14,10 @@ from netgrain.cli.app import app
 from netgrain.data import looking_in
 from netgrain.experiments import registry as experiments
 from netgrain.experiments import reproduction
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.reproduction import Clock, Part, Reproduction, chosen, reproduce
 from netgrain.experiments.scorecard import scorecard
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime import run_folder as runs
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.units import Outcome, Unit, Work

@@ -31,12 +31,12 @@ from netgrain import NetgrainError
 from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.pages import page
 from netgrain.cli.complexity import _state
+from netgrain.cli.parsing import parse_probe
 from netgrain.data import download as downloads
 from netgrain.data.arrays import read_arrays
 from netgrain.data.download import download, extract
 from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read_idx
 from netgrain.data.sources import read
-from netgrain.families.probes import parse_probe
 from netgrain.geometry.golden import assert_same_grain
 from netgrain.models import load_model
 from netgrain.runtime.files import csv_cell, write_whole

@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Output, gradients, member
+from netgrain.families.gradients import gradients
+from netgrain.families.members import member
+from netgrain.families.outputs import Output
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.geometry.first_layer import find_first_layer
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT

@@ -10,20 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from netgrain.complexity.sweeping import sweep
-from netgrain.complexity.sweeps import Curve, monotone, pooled, spearman
+from netgrain.complexity.sweeps import Curve, curve_of, measured, median_margin, spearman, sweep
 from netgrain.experiments.equivariance import eq_all
 from netgrain.experiments.heuristics import gc_all, gc_double_descent, gc_regression
-from netgrain.experiments.heuristics.protocol import (
-    Perceptron,
-    Protocol,
-    corrupted,
-    curve_of,
-    material,
-    measured,
-    median_margin,
-    one,
-)
+from netgrain.experiments.heuristics.orders import monotone, pooled
+from netgrain.experiments.heuristics.protocol import Perceptron, Protocol, corrupted, material, one
 from netgrain.experiments.heuristics.starts import _fresh, expected_at_start
 from netgrain.experiments.registry import preset, run_experiment
 from netgrain.families.members import member
@@ -205,7 +196,7 @@ def test_sweep_refuses() -> None:
 
 def test_double_descent_slopes_are_those_of_the_fit() -> None:
     """Finite differences of the fitted function, rebuilt here from the same random numbers."""
-    from netgrain.families.members import stream
+    from netgrain.runtime.randomness import stream
 
     unit = {"seed": 0, "samples": 12, "features": [5, 12, 30]}
     found = gc_double_descent._fit(unit).numbers

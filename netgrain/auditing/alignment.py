@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import stream
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 MOST = 8  # directions turned

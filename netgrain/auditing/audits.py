@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain import __version__
 from netgrain.auditing import pictures
 from netgrain.auditing.checkpoint import trained_report
 from netgrain.auditing.checks import check_options, checked_data
@@ -24,16 +23,19 @@ from netgrain.auditing.places import how, options_for, place_of, where
 from netgrain.auditing.sentences import sentences
 from netgrain.auditing.signals import word_for
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.families.members import Make, best_device, checked_device, member, stream
+from netgrain.families.members import Make, member
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.scores import prune, score
 from netgrain.geometry.spectrum import NULL
 from netgrain.geometry.value import Geometry
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
+from netgrain.runtime.versions import __version__
 
 CURVE_POINTS = 300
 SHOWN = {"strongest": 16, "middle": 16, "weakest": 16}  # directions on the page

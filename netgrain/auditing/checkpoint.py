@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.families.members import Make, member, stream
+from netgrain.families.members import Make, member
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
+from netgrain.runtime.randomness import stream
 
 POINTS = 200  # samples at which a trained network is looked at
 

@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from netgrain import __version__
 from netgrain.auditing.audits import Audit
 from netgrain.auditing.checks import comparable
+from netgrain.runtime.versions import __version__
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 

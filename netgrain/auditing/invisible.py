@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, gradients, member, stream
+from netgrain.families.gradients import gradients
+from netgrain.families.members import Make, member
 from netgrain.families.trace import Ref, Trace, Unsupported, record, recorded, refs_in
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 MOST_MEMBERS = 64  # until another one loses nothing more: a narrow layer loses other directions in each of them

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.families.members import stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Form, Kronecker
 from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Spectrum, blocks_of, decompose
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 LEADING = 0.99  # of tr G

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from netgrain.auditing.recording import BETWEEN, INPUT, Recorder, called_once, measured
-from netgrain.families.members import Make, check_deterministic, forward, member, model_dtype, stream
+from netgrain.families.gradients import check_deterministic
+from netgrain.families.members import Make, forward, member, model_dtype
 from netgrain.families.origin import resolve
 from netgrain.families.probes import Probe
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero

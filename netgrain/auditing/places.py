@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import stream
-from netgrain.families.probes import Data, Probe, parse_probe
+from netgrain.families.probes import Data, Probe, probe_named
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 
 DATA = "data"
 POINTS = 512  # samples, chosen by the seed, that stand for all
@@ -29,7 +29,7 @@ def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
     if isinstance(probe, Probe):
         return probe
     if probe not in (None, DATA):
-        return parse_probe(probe, X)
+        return probe_named(probe, X)
     chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "audit points")))[:POINTS]
     return Data(X[chosen.sort().values], name="data")
 

@@ -29,12 +29,13 @@ from torch import Tensor
 from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
-from netgrain.families.members import Make, stream
+from netgrain.families.members import Make
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among

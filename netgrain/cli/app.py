@@ -32,7 +32,7 @@ from netgrain.cli.plan import DryRun
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.families.members import Output
+    from netgrain.families.outputs import Output
     from netgrain.geometry.estimate import Estimate
     from netgrain.geometry.value import Geometry
 
@@ -186,7 +186,7 @@ def geometry(
         if resume and out is None:
             raise NetgrainError("--resume goes on with the members in a folder; say which with --out DIR.")
 
-        from netgrain.families.probes import parse_probe
+        from netgrain.cli.parsing import parse_probe
         from netgrain.geometry.average import average_geometry
         from netgrain.geometry.checking import check as compare
         from netgrain.geometry.checking import check_error_bars

@@ -226,8 +226,8 @@ def visible(
     """How strongly do fresh networks react to this pattern? Its gain, its rank, and the layer that loses it."""
     with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.auditing.signals import visible as seen
+        from netgrain.cli.parsing import parse_probe
         from netgrain.data.arrays import read_arrays
-        from netgrain.families.probes import parse_probe
 
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
@@ -247,7 +247,7 @@ def card(
     """One picture and a few lines of Markdown about a network's grain, for a README or a model card."""
     with plain_words():
         from netgrain.auditing.cards import card as made
-        from netgrain.families.probes import parse_probe
+        from netgrain.cli.parsing import parse_probe
         from netgrain.geometry.average import average_geometry
 
         check_folder(out)

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from netgrain import __version__
 from netgrain.data.images import bringing, place_of
 from netgrain.data.names import SETS
 from netgrain.geometry.average import average_geometry
@@ -25,6 +24,7 @@ from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.units import Outcome, Unit, in_order
+from netgrain.runtime.versions import __version__
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within

@@ -78,7 +78,7 @@ def on_device(text: str | None) -> Iterator[None]:
     if text is None:
         yield
         return
-    from netgrain.families.members import checked_device
+    from netgrain.runtime.devices import checked_device
 
     checked_device(text)
     with environment({"NETGRAIN_DEVICE": text}):

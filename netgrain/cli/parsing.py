@@ -22,6 +22,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Make
+    from netgrain.families.probes import Probe
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
 
@@ -287,3 +288,14 @@ def print_rows(rows: list[tuple[str, str]]) -> None:
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     Console(highlight=False).print(table)
+
+
+def parse_probe(text: str) -> Probe | None:
+    """A probe from its name, or data:FILE (.npy, or .npz with an array X)."""
+    from netgrain.data.arrays import read_arrays
+    from netgrain.families.probes import Data, probe_named
+
+    kind, _, value = text.partition(":")
+    if kind == "data" and value:
+        return Data(read_arrays(Path(value), "X")[0], name=Path(value).name)
+    return probe_named(text)

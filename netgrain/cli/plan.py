@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netgrain.cli.parsing import as_text, plain_words, print_rows
+from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
+from netgrain.runtime.cost import Plan, Planner, duration, explore
 
 if TYPE_CHECKING:
     from netgrain.runtime.cost import Plan
@@ -30,7 +34,8 @@ MANY = 3  # experiments from which on one unit of each stage is measured
 
 
 def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Plan:
-    from netgrain.runtime.cost import SAMPLES, Plan, plan_experiment
+    from netgrain.experiments.registry import plan_experiment
+    from netgrain.runtime.cost import SAMPLES, Plan
     from netgrain.runtime.progress import Bar
 
     whole = Plan()
@@ -48,7 +53,6 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
 
 def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Plan:
     from netgrain.geometry.reduction import memory_needed
-    from netgrain.runtime.cost import plan_geometry
     from netgrain.runtime.engine_in_use import using
 
     def through(planner: Any) -> None:
@@ -93,3 +97,24 @@ def _together(name: str, plan: Plan) -> list[Any]:
             sum(s.disk * s.left for s in stages) // left,
         )
     ]
+
+
+def plan_geometry(
+    sample: Callable[[Planner], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
+) -> Plan:
+    """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
+    planner = Planner(stop=True)
+    planner.label = "members"
+    started = time.monotonic()
+    explore(partial(sample, planner), planner.plan)
+    plan = planner.plan
+    if not plan.stages:
+        plan.notes.append(f"there is a closed form, nothing is sampled: it took {duration(time.monotonic() - started)}")
+        return plan
+    if members is None:
+        (first,) = plan.stages
+        plan.stages = [replace(first, units=-(-MOST_MEMBERS // CHUNK))]
+        plan.notes.append(f"members are added until the tolerance is reached; the plan counts all {MOST_MEMBERS}")
+    plan.driver = driver(plan.disk)
+    plan.kept = kept
+    return plan

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from netgrain.closed_form.kronecker_sums import Factors, compressed, written_out
 from netgrain.families.trace import Unsupported
-from netgrain.geometry.structured_forms import Separated
 
 MOST_TERMS = 48  # a longer sum of Kronecker products is compressed
 LARGEST = 4096  # positions of a Full moment: 128 MiB in float64
@@ -246,24 +246,24 @@ class Separable(Moment):
         if not written or self.terms == 1:
             weights = self.weights.sum(0, keepdim=True)
             return Separable(self.sizes, weights, tuple(f if f is None else f[:1] for f in self.factors))
-        small = self.separated().compressed()
+        small = compressed(self.written_factors())
         factors: list[Tensor | None] = [None] * len(self.sizes)
-        for k, factor in zip(written, small.factors, strict=True):
+        for k, factor in zip(written, small, strict=True):
             factors[k] = factor
-        return Separable(self.sizes, torch.ones(len(small.factors[0]), dtype=torch.float64), tuple(factors))
+        return Separable(self.sizes, torch.ones(len(small[0]), dtype=torch.float64), tuple(factors))
 
-    def separated(self) -> Separated:
-        """The axes that are not the identity, as a form."""
+    def written_factors(self) -> Factors:
+        """The axes that are not the identity, with the weights."""
         written = [f for f in self.factors if f is not None]
         if not written:
-            return Separated((self.weights.sum().reshape(1, 1, 1),))
-        return Separated((written[0] * self.weights[:, None, None], *written[1:]))
+            return (self.weights.sum().reshape(1, 1, 1),)
+        return (written[0] * self.weights[:, None, None], *written[1:])
 
     def full(self) -> Full:
         written = tuple(k for k in range(len(self.sizes)) if self.factors[k] is not None)
         sizes = [self.sizes[k] for k in written]
         _check_size(sizes)
-        dense = self.separated().dense().clone()
+        dense = written_out(self.written_factors())
         eye = frozenset(range(len(self.sizes))) - set(written)
         return Full(self.sizes, dense.reshape(1, *sizes, *sizes), eye)
 

@@ -14,7 +14,7 @@ from netgrain.closed_form.feature_maps import Block, Choice, Factor, Gain, Slope
 from netgrain.closed_form.moments import Full, Moment, identity, ones
 from netgrain.closed_form.rules import RULES, Pass, norms, pointwise, positions, recorded_activation, weighted
 from netgrain.families.initialisation import CannotRead, Laws, TensorLaw
-from netgrain.families.members import Output
+from netgrain.families.outputs import Output
 from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.runtime.errors import NetgrainError
 

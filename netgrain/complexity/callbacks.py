@@ -16,8 +16,8 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
-from netgrain.families.members import seeded, stream
 from netgrain.runtime.errors import NetgrainError, install
+from netgrain.runtime.randomness import seeded, stream
 
 WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set
 

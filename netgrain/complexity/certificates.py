@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_finite, checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
 from netgrain.complexity.functions import Map, map_of
-from netgrain.families.members import in_double
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_effort, check_finite, described, known
 from netgrain.complexity.functions import Map, Of, map_of
 from netgrain.complexity.jacobian_products import Directions, forward_norms, reverse_norms
-from netgrain.families.members import in_double, stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")

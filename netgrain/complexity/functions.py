@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
 from netgrain.families.failures import check_connected, check_finite_outputs, unwrapped_model
-from netgrain.families.members import check_deterministic, forward, frozen, model_dtype, seeded
+from netgrain.families.gradients import check_deterministic
+from netgrain.families.members import forward, frozen, model_dtype
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import seeded
 
 Of = str | Callable[[Tensor], Tensor]
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from netgrain.complexity.functions import Map
 from netgrain.families.failures import check_connected
-from netgrain.families.members import in_double, stream
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.training.gradient_flow import _prepare_forward_mode
 
 BLOCK = 64  # points whose probes come from one generator, so that a probe belongs to a point, not to a batch

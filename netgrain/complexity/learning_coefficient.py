@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.complexity.checks import check_mode, checked_points
-from netgrain.families.members import forward, model_dtype, stream
+from netgrain.families.members import forward, model_dtype
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 from netgrain.training.gradient_flow import Loss, LossLike, checked_targets, loss_of
 

@@ -19,11 +19,12 @@ from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.functions import Map, map_of
 from netgrain.complexity.product_bound import product_bound
-from netgrain.families.members import in_double, stream
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 from netgrain.training.gradient_flow import twice_differentiable
 

@@ -16,10 +16,10 @@ from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexi
 from netgrain.complexity.functions import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.families.failures import NotFinite, check_not_lazy
-from netgrain.families.members import seeded, stream
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import seeded, stream
 from netgrain.training.geometry_tracker import _evaluating
 
 Row = dict[str, Estimate]

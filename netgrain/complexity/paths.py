@@ -16,10 +16,12 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_mode
 from netgrain.complexity.functions import map_of
-from netgrain.families.members import forward, frozen, in_double, model_dtype, stream
+from netgrain.families.members import forward, frozen, model_dtype
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 INPUTS_AT_ONCE = 4096  # points on paths per forward pass

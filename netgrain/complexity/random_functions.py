@@ -25,11 +25,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.families.members import best_device, checked_device, forward, stream
+from netgrain.families.members import forward
 from netgrain.geometry.estimate import Estimate
 from netgrain.models import layers
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 MEASURES = ("fourier", "chebyshev", "lz", "rayleigh", "path_tv")

@@ -1,14 +1,156 @@
-"""A quantity along a sweep: one row per seed, compared within each seed."""
+"""A sweep over a user's own family: train at every value and seed, and see how complexity follows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from netgrain.experiments.claims import Claim, claim, mean
-from netgrain.geometry.estimate import Estimate
+import torch
+from torch import Tensor, nn
+
+from netgrain.complexity.estimators import geometric_complexity
+from netgrain.complexity.variants import margins
+from netgrain.families.members import Make, member
+from netgrain.geometry.estimate import Estimate, mean
+from netgrain.runtime.devices import best_device, checked_device
+from netgrain.runtime.engines import engine_for
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
+from netgrain.runtime.units import Engine, Outcome, Unit, in_order
+from netgrain.training.checks import checked
+from netgrain.training.loop import accuracy, full_loss
+from netgrain.training.regularizers.base import Regularizer
+from netgrain.training.settings import Settings, Trained
+from netgrain.training.trained_members import train_member
+
+
+def sweep(
+    make: Make,
+    X: Tensor,  # (samples, *input_shape)
+    y: Tensor,  # (samples,) labels, or floating-point targets for "sse" and "mse"
+    values: Sequence[float],
+    settings: Settings,
+    *,
+    regularizer: Callable[[float], Regularizer] | None = None,
+    field: str | None = None,
+    test: tuple[Tensor, Tensor] | None = None,
+    seeds: int = 3,
+    points: int | None = 1000,
+    engine: Engine | str | None = None,
+    workers: int | None = None,
+    device: torch.device | str | None = None,
+    progress: bool | None = None,
+) -> Curve:
+    """Geometric complexity after training, along the strengths of a regulariser or the values of a setting.
+
+    regularizer: what makes one from a strength, as the class itself: `sweep(..., [0, 1e-4, 1e-3], regularizer=L2)`.
+    field: or the name of a setting that takes the values: `sweep(..., [0.01, 0.1], field="lr")`. Compare at the same
+    loss, with `Settings(stop_at_loss=..., stop_every=10)`: runs that miss it are flagged and left out of `rho`. A seed
+    has the same initial weights and batches at every value, and the curve compares within seeds. Complexity is measured
+    at `points` training inputs, in eval mode. engine, workers and device: where networks are trained, and how many at a
+    time.
+
+    >>> import torch
+    >>> from netgrain.training.regularizers.norms import L2
+    >>> X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    >>> line = lambda: torch.nn.Linear(3, 2)
+    >>> settings = Settings(steps=200, batch=None, lr=0.1)
+    >>> curve = sweep(line, X, (X[:, 0] > 0).long(), [0.001, 0.01, 0.1], settings, regularizer=L2, workers=1)
+    >>> curve.per_seed()
+    [-1.0, -1.0, -1.0]
+    """
+    if (regularizer is None) == (field is None):
+        raise NetgrainError(
+            "expected one of regularizer= (such as L2) and field= (such as 'lr'), to say what is swept."
+        )
+    if field is not None and field not in Settings.__dataclass_fields__:
+        known = ", ".join(Settings.__dataclass_fields__)
+        raise NetgrainError(f"Settings has no field '{field}'; expected one of {known}.")
+    if len(set(values)) < 2 or seeds < 1:
+        raise NetgrainError(f"expected at least two different values and one seed, found {list(values)} and {seeds}.")
+    chosen = [settings if field is None else Settings(**{**settings.as_dict(), field: v}) for v in values]
+    if regularizer is not None:
+        for v in values:
+            regularizer(v)  # a bad strength is said before anything is trained
+    X, y = checked(member(make, 0, 0), X, y, settings.loss)
+
+    place = best_device() if device is None else checked_device(device)
+    via = engine_for(engine, workers, place) or Processes()
+
+    def task(unit: Mapping[str, Any]) -> Outcome:
+        seed, j = unit["seed"], unit["value"]
+        penalty = None if regularizer is None else regularizer(values[j])
+        for part in penalty.parts if penalty is not None else ():
+            part.generator.manual_seed(stream(seed, "regularizer"))
+        trained = train_member(make, X, y, chosen[j], seed=seed, i=0, regularizer=penalty, device=place)
+        return Outcome(measured(trained, make, (X, y), test, chosen[j], points, device=place))
+
+    units = [Unit({"seed": seed, "value": j}) for seed in range(seeds) for j in range(len(values))]
+    numbers = []
+    with Bar("trainings", len(units), progress) as bar:
+        for found in in_order(via.run(task, units), units):
+            numbers.append(found.numbers)
+            bar.advance()
+    return curve_of(tuple(values), numbers, seeds)
+
+
+MEASURES = ("complexity", "margin_complexity", "accuracy", "train_loss", "steps")
+
+
+def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: int) -> Curve:
+    """The curve of outcomes in the order seeds × values."""
+    rows = [numbers[s * len(values) : (s + 1) * len(values)] for s in range(seeds)]
+    return Curve(
+        values,
+        {m: [[math.nan if n[m] is None else float(n[m]) for n in row] for row in rows] for m in MEASURES},
+        [[not n["diverged"] and n["reached"] is not False for n in row] for row in rows],
+    )
+
+
+def measured(
+    trained: Trained,
+    make: Make,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor] | None,
+    settings: Settings,
+    points: int | None,
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
+    """The numbers of one training, taken on a device; None where it diverged or a number cannot be had."""
+    facts = {"steps": trained.steps, "reached": trained.reached, "diverged": trained.diverged}
+    if trained.diverged:
+        return {**dict.fromkeys(MEASURES), **facts}
+    model = trained.model(make).to(device)
+    X, y = train
+    train_loss = full_loss(model, X, y, settings)
+    if not math.isfinite(train_loss):  # in eval mode, with running statistics that went astray
+        return {**dict.fromkeys(MEASURES), **facts, "diverged": True}
+    some = torch.arange(len(X))
+    if points is not None and points < len(X):
+        generator = torch.Generator().manual_seed(stream(0, "points"))  # the same points for every seed
+        some = torch.randperm(len(X), generator=generator)[:points]
+    complexity = geometric_complexity(model, X[some], progress=False)
+    margin = None if y.is_floating_point() else median_margin(model, X[some], y[some])
+    return {
+        **facts,
+        "complexity": complexity.value,
+        "margin_complexity": complexity / margin**2 if margin is not None and margin > 0 else None,
+        "accuracy": None if test is None else accuracy(model, *test),
+        "train_loss": train_loss,
+    }
+
+
+def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
+    """The median of f_y − max over the other classes."""
+    weight = next(model.parameters())
+    with torch.no_grad():
+        outputs = torch.cat([model(x.to(weight)).cpu() for x in X.split(1024)])
+    return float(margins(outputs, y).median())
+
 
 Rows = list[list[float]]  # (seeds, values)
 
@@ -100,45 +242,3 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
 
 def _ranks(values: Sequence[float]) -> list[float]:
     return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
-
-
-def monotone(
-    curve: Curve,
-    name: str,
-    sign: int,
-    *,
-    measure: str = "complexity",
-    what: str = "geometric complexity",
-    least: float = 0.8,
-    paper: str = "",
-) -> Claim:
-    """The claim that a measure rises (sign 1) or falls (sign −1) along the sweep, seed by seed."""
-    bounds = {"low": least} if sign > 0 else {"high": -least}
-    side = f"at least {least}" if sign > 0 else f"at most −{least}"
-    return claim(
-        name,
-        f"Spearman's rho of setting and {what} within each seed is {side} on average",
-        curve.rho(measure),
-        paper=paper,
-        note=_flag(curve),
-        **bounds,
-    )
-
-
-def pooled(curve: Curve, name: str, sign: int, *, least: float = 0.95, paper: str = "") -> Claim:
-    """The claim that all runs together, seeds mixed, are in order."""
-    bounds = {"low": least} if sign > 0 else {"high": -least}
-    side = f"at least {least}" if sign > 0 else f"at most −{least}"
-    return claim(
-        name,
-        f"Spearman's rho of setting and geometric complexity over all runs is {side}",
-        curve.pooled(),
-        paper=paper,
-        note=_flag(curve),
-        **bounds,
-    )
-
-
-def _flag(curve: Curve) -> str:
-    total = curve.seeds * len(curve.values)
-    return f"{curve.missed} of {total} runs missed the target loss and are left out" if curve.missed else ""

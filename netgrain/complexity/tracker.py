@@ -144,6 +144,8 @@ class ComplexityTracker(Meter):
                 stacklevel=3,
             )
 
+    labels = NAMES
+
     # --- what was found ---------------------------------------------------------------------------------------
 
     @property

@@ -31,9 +31,9 @@ from netgrain.complexity.estimators import (
 )
 from netgrain.complexity.functions import Map, map_of
 from netgrain.complexity.jacobian_products import vector_products
-from netgrain.families.members import in_double
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread

@@ -94,7 +94,7 @@ def from_dataset(ds: Any, *, limit: int | None = None, seed: int = 0, name: str 
 
     limit: that many random samples. Random transforms run under the seed; the caller's generators are left alone.
     """
-    from netgrain.families.members import seeded
+    from netgrain.runtime.randomness import seeded
 
     _check_count("limit", limit)
     if not (hasattr(ds, "__len__") and hasattr(ds, "__getitem__")):

@@ -90,18 +90,5 @@ def verdict(value: Estimate, low: float | None, high: float | None) -> str:
     return FAILS if b < at_least or a > at_most else UNDECIDED
 
 
-def mean(values: Sequence[float]) -> Estimate:
-    """The mean over seeds with its standard error."""
-    n = len(values)
-    if n == 0:
-        return Estimate(math.nan, math.nan, 0)
-    centre = sum(values) / n
-    if n == 1:
-        return Estimate(centre, math.nan, 1)
-    variance = sum((v - centre) ** 2 for v in values) / (n - 1)
-    # equal values have no spread, but they are still a sample: exactly zero would claim too much only for n = 1
-    return Estimate(centre, math.sqrt(variance / n), n)
-
-
 def decided(claims: Sequence[Claim]) -> bool:
     return all(c.verdict != UNDECIDED for c in claims)

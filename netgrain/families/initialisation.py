@@ -20,8 +20,9 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from netgrain.families.initialisation_draws import CannotRead, Draws, draw, refusal
 from netgrain.families.initialisation_program import watch
 from netgrain.families.initialisation_records import FAR, NEVER_SET, Record
-from netgrain.families.members import Make, stream
+from netgrain.families.members import Make
 from netgrain.families.weight_law import read_law
+from netgrain.runtime.randomness import stream
 
 __all__ = ["CannotRead", "Laws", "TensorLaw"]
 

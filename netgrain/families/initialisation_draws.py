@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, member, stream
+from netgrain.families.members import Make, member
+from netgrain.runtime.randomness import stream
 
 ENTRIES = 2**16  # of one tensor, that are kept of each draw
 OTHERS = 256  # entries of other parameters that independence is tested against

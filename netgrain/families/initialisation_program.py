@@ -25,7 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from netgrain.families.failures import unwrapped_model
 from netgrain.families.initialisation_records import RULES, Call, Record, Source, constant, truncated_normal
-from netgrain.families.members import Make, member, seeded, stream
+from netgrain.families.members import Make, member
+from netgrain.runtime.randomness import seeded, stream
 
 UNSEEN = Record("unknown", escaped=True)  # a storage that no watched operation created
 # ways to a tensor's memory around the dispatcher

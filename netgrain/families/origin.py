@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Output, forward, gradients, select
+from netgrain.families.gradients import gradients
+from netgrain.families.members import forward
+from netgrain.families.outputs import Output, select
 from netgrain.families.probes import Gaussian, Origin, Probe
 from netgrain.runtime.errors import NetgrainError
 

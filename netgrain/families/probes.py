@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.data.arrays import read_arrays
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError
 
@@ -128,14 +126,14 @@ def checked_probe(probe: Any, input_shape: tuple[int, ...] | None = None) -> Non
         raise NetgrainError(f"the probe gives points of shape {shape}; expected tensors of points of {input_shape}.")
 
 
-def parse_probe(text: str, samples: Tensor | None = None) -> Probe | None:
-    """A probe from its name: auto, origin, gaussian:0.001, data:FILE (.npy, or .npz with an array X), or data.
+def probe_named(text: str, samples: Tensor | None = None) -> Probe | None:
+    """A probe from its name: auto, origin, gaussian:0.001, or data.
 
     samples: what "data" alone stands for, in a command that has data.
 
-    >>> parse_probe("gaussian:0.5")
+    >>> probe_named("gaussian:0.5")
     Gaussian(sigma=0.5)
-    >>> parse_probe("data", torch.zeros(10, 3)).describe()
+    >>> probe_named("data", torch.zeros(10, 3)).describe()
     'data (10 samples)'
     """
     kind, _, value = text.partition(":")
@@ -150,8 +148,6 @@ def parse_probe(text: str, samples: Tensor | None = None) -> Probe | None:
             if isinstance(e, NetgrainError):
                 raise
             raise NetgrainError(f"probe '{text}' expects a number after the colon, as in gaussian:0.001.") from e
-    if kind == "data" and value:
-        return Data(read_arrays(Path(value), "X")[0], name=Path(value).name)
     if text == "data" and samples is not None:
         return Data(samples)
     data = "data:FILE" if samples is None else "data"

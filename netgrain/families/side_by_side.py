@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from netgrain.families.members import POINTS_AT_ONCE, Output, frozen, gradients, select
+from netgrain.families.gradients import POINTS_AT_ONCE, gradients
+from netgrain.families.members import frozen
+from netgrain.families.outputs import Output, select
 from netgrain.runtime.errors import NetgrainError
 
 CLOSE = 1e-3  # of the largest entry: rounding stays far below, another network far above
@@ -27,7 +29,7 @@ def rows_of_members(
 ) -> Tensor:
     """∇ₓ of each chosen output at each point of each member, (members, points · outputs, d).
 
-    Member by member this is `netgrain.families.members.gradients(model, points).flatten(1)` up to rounding. Ask
+    Member by member this is `netgrain.families.gradients.gradients(model, points).flatten(1)` up to rounding. Ask
     `why_not_side_by_side` first whether a family allows it; the models are left as they are found.
 
     >>> nets = [torch.nn.Linear(2, 1) for _ in range(3)]

@@ -8,15 +8,9 @@ from typing import Any
 
 import torch
 
-from netgrain.families.members import (
-    Make,
-    check_differentiable,
-    checked_device,
-    checked_output,
-    gradients,
-    member,
-    model_dtype,
-)
+from netgrain.families.gradients import check_differentiable, gradients
+from netgrain.families.members import Make, member, model_dtype
+from netgrain.families.outputs import checked_output
 from netgrain.families.probes import checked_probe
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
@@ -32,6 +26,7 @@ from netgrain.geometry.sampled import (
 )
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.devices import checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
 

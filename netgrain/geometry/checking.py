@@ -18,17 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import (
-    Make,
-    Output,
-    check_differentiable,
-    checked_output,
-    gradients,
-    member,
-    model_dtype,
-    stream,
-)
+from netgrain.families.gradients import check_differentiable, gradients
+from netgrain.families.members import Make, member, model_dtype
 from netgrain.families.origin import resolve
+from netgrain.families.outputs import Output, checked_output
 from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.geometry.agreement import leading_ratio, ratio_along, ratio_of
 from netgrain.geometry.average import closed_form
@@ -40,6 +33,7 @@ from netgrain.geometry.sampled import SHAPE_ADVICE, probe_count, sampled_geometr
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.units import Engine
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged

@@ -24,8 +24,9 @@ from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.initialisation import CannotRead, Laws
-from netgrain.families.members import Make, Output, checked_output, describe_output, member, model_dtype, stream
+from netgrain.families.members import Make, member, model_dtype
 from netgrain.families.origin import SMALL
+from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Gaussian, Origin, Probe
 from netgrain.families.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.geometry.correlation import fidelity
@@ -35,9 +36,11 @@ from netgrain.geometry.products import Products
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.sampled import family_name
 from netgrain.geometry.spectrum import decompose
+from netgrain.geometry.structured_forms import Separated
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
@@ -339,7 +342,7 @@ class _Job:
         if len(moments) == 1 and isinstance(moments[0], Separable):
             m = moments[0].compressed()
             written = [k for k, f in enumerate(m.factors) if f is not None]
-            core: Form = m.separated()
+            core: Form = Separated(m.written_factors())
             if len(written) < 2 or core.size <= 64:
                 core = Dense(core.dense())
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -69,3 +70,16 @@ def _rounded(value: float, stderr: float) -> str:
     digits = max(1, 2 + math.floor(math.log10(abs(value))) - math.floor(math.log10(stderr)))
     text = f"{value:.{min(digits, 12)}g}"
     return text if "." in text or "e" in text else f"{float(text):.1f}" if abs(value) < 10 else text
+
+
+def mean(values: Sequence[float]) -> Estimate:
+    """The mean over seeds with its standard error."""
+    n = len(values)
+    if n == 0:
+        return Estimate(math.nan, math.nan, 0)
+    centre = sum(values) / n
+    if n == 1:
+        return Estimate(centre, math.nan, 1)
+    variance = sum((v - centre) ** 2 for v in values) / (n - 1)
+    # equal values have no spread, but they are still a sample: exactly zero would claim too much only for n = 1
+    return Estimate(centre, math.sqrt(variance / n), n)

@@ -19,10 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
-from netgrain.families.members import Make, Output, forward, gradients, member, model_dtype, select, stream
+from netgrain.families.gradients import gradients
+from netgrain.families.members import Make, forward, member, model_dtype
+from netgrain.families.outputs import Output, select
 from netgrain.families.side_by_side import gradients_of_members, with_output
 from netgrain.families.weight_law import Law, read_law
 from netgrain.geometry.forms import Dense, Form, Kronecker, Spread
+from netgrain.runtime.randomness import stream
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters

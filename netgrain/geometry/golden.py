@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import Make, stream
+from netgrain.families.members import Make
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
+from netgrain.runtime.randomness import stream
 
 __all__ = ["assert_same_grain", "write_golden"]
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
-from netgrain import __version__
-
-
-def versions() -> dict[str, str]:
-    return {"netgrain": __version__, "torch": torch.__version__, "python": platform.python_version()}
+from netgrain.runtime.versions import versions
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, Output, forward, model_dtype
+from netgrain.families.members import Make, forward, model_dtype
+from netgrain.families.outputs import Output
 
 
 @dataclass(frozen=True)

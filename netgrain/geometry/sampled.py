@@ -13,24 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.failures import ADVICE, NotFinite, unwrapped_model
-from netgrain.families.members import (
-    Make,
-    Output,
-    best_device,
-    check_deterministic,
-    check_differentiable,
-    check_weights,
-    checked_device,
-    checked_output,
-    describe_output,
-    frozen,
-    gradients,
-    member,
-    model_dtype,
-    stream,
-    without_gradients,
-)
+from netgrain.families.gradients import check_deterministic, check_differentiable, gradients
+from netgrain.families.members import Make, check_weights, frozen, member, model_dtype, without_gradients
 from netgrain.families.origin import Resolved, resolve
+from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Gaussian, Origin, Probe, checked_probe
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.geometry.agreement import POINTS, STAGES, Agreement, agreement
@@ -42,9 +28,11 @@ from netgrain.geometry.random_head import RandomHead, find_random_head
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, found, number, switch, whole
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.streams import Stream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from netgrain.families.members import stream
 from netgrain.geometry.forms import DENSE_LIMIT
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.samples import checked_labels, checked_samples
 
 ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached

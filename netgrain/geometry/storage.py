@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,7 +16,6 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, Spread
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.structured_forms import Separated
-from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 
@@ -23,28 +23,45 @@ LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 KINDS = {"dense", "factored", "spread", "separated", "kronecker"}
 
 
-def save(geometry: Geometry, path: str | Path) -> Path:
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a file holds of a geometry."""
+
+    form: Form
+    input_shape: tuple[int, ...]
+    about: Provenance
+    scale_error: float
+    full_trace: Estimate | None
+
+
+def save(contents: Contents, path: str | Path) -> Path:
     tensors: dict[str, Tensor] = {}
-    trace = geometry.full_trace
+    trace = contents.full_trace
     header = {
         "layout": LAYOUT,
-        "input_shape": list(geometry.input_shape),
-        "scale_error": geometry.scale_error,
+        "input_shape": list(contents.input_shape),
+        "scale_error": contents.scale_error,
         "full_trace": None if trace is None else [trace.value, trace.stderr, trace.n],
-        "about": asdict(geometry.about),
-        "form": _describe(geometry.form, tensors, ""),
+        "about": asdict(contents.about),
+        "form": _describe(contents.form, tensors, ""),
     }
     return write_packed(path, "geometry", header, tensors)
 
 
-def load(path: str | Path) -> Geometry:
+def load(path: str | Path, build: Callable[[Contents], T]) -> T:
+    """build: makes the value of what was read; whatever it raises is told as a damaged file."""
     header, tensors = read_packed(path, "geometry")
     if header.get("layout") != LAYOUT:
         raise NetgrainError(
             f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
         )
     try:
-        return _checked(_geometry(header, tensors, path))
+        found = _contents(header, tensors, path)
+        _check_whole(found)
+        return build(found)
     except NetgrainError:
         raise
     except Exception as e:  # a right checksum over a wrong content: any entry may be missing or of another kind
@@ -53,13 +70,13 @@ def load(path: str | Path) -> Geometry:
         ) from e
 
 
-def _geometry(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Geometry:
+def _contents(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Contents:
     if unknown := _kinds(header["form"]) - KINDS:
         raise NetgrainError(
             f"{path} holds a matrix of kind '{min(unknown)}', which this netgrain does not know; use a newer version."
         )
     trace = header["full_trace"]
-    return Geometry(
+    return Contents(
         _rebuild(header["form"], tensors, ""),
         tuple(header["input_shape"]),
         Provenance.from_dict(header["about"]),
@@ -68,14 +85,12 @@ def _geometry(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Pa
     )
 
 
-def _checked(geometry: Geometry) -> Geometry:
-    """The geometry, if its parts fit together: one product with the matrix goes through all of them."""
-    d = math.prod(geometry.input_shape)
-    product = geometry.form.matvec(torch.ones(1, d, dtype=torch.float64))
-    if d < 1 or geometry.d != d or tuple(product.shape) != (1, d) or not bool(torch.isfinite(product).all()):
-        raise ValueError(f"a matrix of size {geometry.d} over inputs of shape {geometry.input_shape}")
-    repr(geometry)
-    return geometry
+def _check_whole(found: Contents) -> None:
+    """Whether the parts fit together: one product with the matrix goes through all of them."""
+    d = math.prod(found.input_shape)
+    product = found.form.matvec(torch.ones(1, d, dtype=torch.float64))
+    if d < 1 or found.form.size != d or tuple(product.shape) != (1, d) or not bool(torch.isfinite(product).all()):
+        raise ValueError(f"a matrix of size {found.form.size} over inputs of shape {found.input_shape}")
 
 
 def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, Any]:

@@ -286,16 +286,21 @@ class Geometry:
 
     def save(self, path: str | Path) -> Path:
         """One safetensors file with the numbers and where they came from; written whole or not at all."""
-        from netgrain.geometry.storage import save
+        from netgrain.geometry.storage import Contents, save
 
-        return save(self, path)
+        return save(Contents(self.form, self.input_shape, self.about, self.scale_error, self.full_trace), path)
 
     @staticmethod
     def load(path: str | Path) -> Geometry:
         """Read a file written by `save`; anything else is refused with a sentence."""
-        from netgrain.geometry.storage import load
+        from netgrain.geometry.storage import Contents, load
 
-        return load(path)
+        def build(found: Contents) -> Geometry:
+            made = Geometry(found.form, found.input_shape, found.about, found.scale_error, found.full_trace)
+            repr(made)  # a damaged provenance shows here
+            return made
+
+        return load(path, build)
 
     def plot_matrix(self, ax: Axes | None = None) -> Axes:
         """G as an image."""

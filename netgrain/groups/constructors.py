@@ -247,16 +247,6 @@ def planes_by_quaternions(p: int) -> Group:
     return semidirect(plane, quaternion(), linear_action(plane, powers), name=f"C{p}xC{p}:Q8")
 
 
-def reordered(group: Group, order: Sequence[int], name: str | None = None) -> Group:
-    """The same group with element order[i] as its i-th."""
-    moved = np.asarray(order, dtype=np.int64)
-    if not np.array_equal(np.sort(moved), np.arange(group.order)) or moved[0] != 0:
-        raise NetgrainError(f"an order of the elements lists each of 0..{group.order - 1} once, the identity 0 first.")
-    back = np.argsort(moved)
-    table = back[group.structure.multiply(moved[:, None], moved[None, :])]
-    return Group(name or group.name, Table(table), lambda: [group.names[i] for i in moved])
-
-
 def _positive(value: int, where: str, what: str, multiple: int = 1) -> int:
     if int(value) != value or value < 1 or value % multiple:
         kind = "a positive integer" if multiple == 1 else f"a positive multiple of {multiple}"

@@ -255,9 +255,14 @@ class Group:
 
     def reorder(self, order: Sequence[int], name: str | None = None) -> Group:
         """The same group with element order[i] as its i-th; order[0] must be the identity."""
-        from netgrain.groups.constructors import reordered
-
-        return reordered(self, order, name)
+        moved = np.asarray(order, dtype=np.int64)
+        if not np.array_equal(np.sort(moved), np.arange(self.order)) or moved[0] != 0:
+            raise NetgrainError(
+                f"an order of the elements lists each of 0..{self.order - 1} once, the identity 0 first."
+            )
+        back = np.argsort(moved)
+        table = back[self.structure.multiply(moved[:, None], moved[None, :])]
+        return Group(name or self.name, Table(table), lambda: [self.names[i] for i in moved])
 
     @cached_property
     def _left_quotient(self) -> Tensor:

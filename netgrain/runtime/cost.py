@@ -11,14 +11,13 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save as to_bytes
 
-from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
 from netgrain.runtime.backlog import LATE
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import free_memory, in_words
@@ -129,7 +128,7 @@ class Plan:
         rows = []
         for s in self.stages:
             done = f" ({s.finished} finished)" if s.finished else ""
-            each = f"longer than {PATIENCE:.0f} s each" if s.seconds is None else f"{_time(s.seconds)} each"
+            each = f"longer than {PATIENCE:.0f} s each" if s.seconds is None else f"{duration(s.seconds)} each"
             memory = "" if s.memory is None else f", {in_words(s.memory)} of memory"
             disk = f", {in_words(s.disk)} on disk" if self.kept else ""
             rows.append((s.label, f"{_count(s.units, 'unit')}{done}, {each}{memory}{disk}"))
@@ -145,7 +144,7 @@ class Plan:
             named = sorted({1, most_workers(), workers})
             for n in sorted({*named, 8, 64}):
                 remark = "" if n in named else ", if their cores are as fast"
-                rows.append((f"time, {_count(n, 'worker')}", f"about {_time(self.seconds(n, engine))}{remark}"))
+                rows.append((f"time, {_count(n, 'worker')}", f"about {duration(self.seconds(n, engine))}{remark}"))
         return rows + notes
 
 
@@ -214,40 +213,7 @@ class PlanningRunner(Runner):
         return all(self.folder.stored(Unit(dict(c))) is not None for c in configs)
 
 
-def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Plan:
-    """The stages of an experiment, as far as they can be seen from here."""
-    from netgrain.experiments.registry import find, preset
-
-    config = preset(name, scale)
-    planner = Planner(samples=samples)
-    _explore(partial(find(name).run, config, PlanningRunner(out, planner)), planner.plan)
-    if any(f.startswith("most_") for f in vars(config)):
-        planner.plan.notes.append("seeds are added while claims are undecided; the plan counts the first ones")
-    return planner.plan
-
-
-def plan_geometry(
-    sample: Callable[[Planner], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
-) -> Plan:
-    """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
-    planner = Planner(stop=True)
-    planner.label = "members"
-    started = time.monotonic()
-    _explore(partial(sample, planner), planner.plan)
-    plan = planner.plan
-    if not plan.stages:
-        plan.notes.append(f"there is a closed form, nothing is sampled: it took {_time(time.monotonic() - started)}")
-        return plan
-    if members is None:
-        (first,) = plan.stages
-        plan.stages = [replace(first, units=-(-MOST_MEMBERS // CHUNK))]
-        plan.notes.append(f"members are added until the tolerance is reached; the plan counts all {MOST_MEMBERS}")
-    plan.driver = driver(plan.disk)
-    plan.kept = kept
-    return plan
-
-
-def _explore(run: Callable[[], Any], plan: Plan) -> None:
+def explore(run: Callable[[], Any], plan: Plan) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -314,9 +280,9 @@ def _spread(count: int, samples: int) -> list[int]:
     return sorted({round(i * (count - 1) / max(some - 1, 1)) for i in range(some)})
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """
-    >>> _time(0.02), _time(75), _time(7300)
+    >>> duration(0.02), duration(75), duration(7300)
     ('0.02 s', '1.2 min', '2.0 h')
     """
     if seconds < 60:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netgrain.geometry.provenance import versions
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
 from netgrain.runtime.backlog import LATE, Backlog
 from netgrain.runtime.environment import environment
@@ -22,6 +21,7 @@ from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.processes import most_workers
 from netgrain.runtime.threads import one_thread_for_good
 from netgrain.runtime.units import Outcome, Unit, Work
+from netgrain.runtime.versions import versions
 
 # Without these a host whose cable is pulled is not missed for minutes. They belong on every node of a cluster, before
 # `ray start`: docs/reliability.md has them as lines for a shell.

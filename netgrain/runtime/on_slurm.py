@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
-from netgrain.geometry.provenance import versions
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
 from netgrain.runtime.backlog import Backlog
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.threads import one_thread_for_good
 from netgrain.runtime.units import Outcome, Unit, Work
+from netgrain.runtime.versions import versions
 
 JOBS_PER_WORKER = 4  # a job takes several units; more jobs than workers even out units that take longer
 LOOK_EVERY = {"slurm": 2.0, "local": 0.1}  # seconds

@@ -26,13 +26,13 @@ from typing import Any, TextIO
 
 import torch
 
-from netgrain.geometry.provenance import versions
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.files import append_line, write_whole
 from netgrain.runtime.local import Local
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.units import Engine, Outcome, Unit, Work, timed
+from netgrain.runtime.versions import versions
 
 LAYOUT = 1
 ASKED = ("experiment", "scale", "config", "layout")  # of run.json: what makes it this run and no other

@@ -24,9 +24,11 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor, nn
 
-from netgrain.families.members import check_deterministic, forward, frozen, in_double, model_dtype
+from netgrain.families.gradients import check_deterministic
+from netgrain.families.members import forward, frozen, model_dtype
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.sampled import _check_given, listed_models
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.threads import one_thread

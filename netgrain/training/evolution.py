@@ -11,23 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.failures import check_finite_outputs
-from netgrain.families.members import (
-    Make,
-    Output,
-    best_device,
-    built,
-    check_deterministic,
-    check_differentiable,
-    checked_device,
-    checked_output,
-    describe_output,
-    forward,
-    frozen,
-    member,
-    model_dtype,
-    stream,
-)
+from netgrain.families.gradients import check_deterministic, check_differentiable
+from netgrain.families.members import Make, built, forward, frozen, member, model_dtype
 from netgrain.families.origin import resolve
+from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
@@ -46,9 +33,11 @@ from netgrain.geometry.sampled import (
     probe_count,
 )
 from netgrain.geometry.value import Geometry, corr
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.streams import Stream
 from netgrain.runtime.threads import one_thread

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.failures import check_not_lazy
-from netgrain.families.members import Output, checked_output, describe_output, forward, frozen, seeded, select
+from netgrain.families.members import forward, frozen
+from netgrain.families.outputs import Output, checked_output, describe_output, select
 from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.geometry.correlation import correlation
 from netgrain.geometry.estimate import Estimate
@@ -25,6 +26,7 @@ from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
+from netgrain.runtime.randomness import seeded
 from netgrain.training.evolution import velocity
 from netgrain.training.projection import Projection, factor
 
@@ -69,6 +71,8 @@ class GeometryTracker:
     >>> [t.value for t in tracker.history["trace"]], round(tracker.history["velocity"][1], 3)
     ([1.0, 2.0], 0.5)
     """
+
+    labels = NAMES
 
     def __init__(
         self,

@@ -22,7 +22,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from netgrain.families.members import POINTS_AT_ONCE, Output, forward, in_double, model_dtype, select
+from netgrain.families.gradients import POINTS_AT_ONCE
+from netgrain.families.members import forward, model_dtype
+from netgrain.families.outputs import Output, select
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, tensor_of
 

@@ -19,9 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.families.members import Make, Output, forward, member, model_dtype, stream
+from netgrain.families.members import Make, forward, member, model_dtype
+from netgrain.families.outputs import Output
 from netgrain.families.weight_law import read_law
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters
 OTHERS = 256  # entries of other parameters that independence is tested against

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.families.members import Make, built, forward, member, model_dtype, widest
+from netgrain.families.members import Make, built, forward, member, model_dtype
+from netgrain.runtime.devices import widest
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 from netgrain.training.checks import evaluating

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Output, forward, in_double, model_dtype
+from netgrain.families.members import forward, model_dtype
+from netgrain.families.outputs import Output
+from netgrain.runtime.devices import in_double
 from netgrain.training.last_layer import Head
 
 SAMPLES_AT_ONCE = 256

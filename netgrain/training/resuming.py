@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from netgrain.families.members import in_double
+from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.training.loop import Run

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, member, stream
+from netgrain.families.members import Make, member
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 
 State = dict[str, Tensor]
 

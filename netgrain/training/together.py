@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from netgrain.families.members import Make, widest
+from netgrain.families.members import Make
+from netgrain.runtime.devices import widest
 from netgrain.runtime.threads import one_thread
 from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, loss_function, shrink
 from netgrain.training.settings import Settings, State, Trained, copied

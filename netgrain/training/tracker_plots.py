@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 def draw(tracker: GeometryTracker, *, log_steps: bool = False) -> Figure:
     """Three panels: correlations; velocity; trace and effective rank over their value at the first step."""
-    from netgrain.training.geometry_tracker import NAMES
-
     figure = Figure(figsize=(12.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
     history = tracker.history
@@ -35,7 +33,7 @@ def draw(tracker: GeometryTracker, *, log_steps: bool = False) -> Figure:
     for ax, (title, names) in zip(axes, panels, strict=True):
         for colour, name in zip(COLOURS, names, strict=False):
             start = history[name][0].value if title.startswith("Size") and history[name] else 1.0
-            _curve(ax, steps, history[name], start or 1.0, NAMES[name], colour)
+            _curve(ax, steps, history[name], start or 1.0, tracker.labels[name], colour)
         _dressed(ax, title, tracker.every if log_steps else None)
     axes[0].plot([], [], ":", color="0.4", linewidth=1.2, label="naive (plug-in)")
     axes[0].legend(fontsize=SMALL, frameon=True, framealpha=0.9, edgecolor="none")
@@ -47,8 +45,6 @@ def draw(tracker: GeometryTracker, *, log_steps: bool = False) -> Figure:
 
 def draw_complexity(tracker: ComplexityTracker, *, log_steps: bool = False) -> Figure:
     """Panels: complexity; it and its normalised versions over their first value; accuracy and loss, where known."""
-    from netgrain.complexity.tracker import NAMES
-
     history, steps = tracker.history, np.array(tracker.steps, dtype=float)
     panels = {
         "Geometric complexity": ["gc", "gc_test"],
@@ -60,7 +56,7 @@ def draw_complexity(tracker: ComplexityTracker, *, log_steps: bool = False) -> F
     figure = Figure(figsize=(4.0 * len(shown), 3.6), layout="constrained")
     colours = dict(zip(("gc", "gc_test", "gc_per_variance", "gc_per_margin"), COLOURS, strict=False))
     colours |= {"accuracy": LINE, "loss": MARK}
-    labels = NAMES | {"gc": "measured on X", "gc_test": "held out"}
+    labels = tracker.labels | {"gc": "measured on X", "gc_test": "held out"}
     for ax, (title, names) in zip(np.atleast_1d(figure.subplots(1, len(shown))), shown.items(), strict=True):
         relative = title.startswith("Relative")
         for name in names:

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import Make, best_device, checked_device, member, seeded, stream
+from netgrain.families.members import Make, member
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.local import Local
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.randomness import seeded, stream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.training.checks import checked, member_numbers

@@ -136,8 +136,8 @@ HEAVY = (
     "netgrain.equivariant.limits.limit",
     "netgrain.complexity.variants.complexities",
     "netgrain.geometry.average.average_geometry",
-    "netgrain.runtime.cost.plan_experiment",
-    "netgrain.runtime.cost.plan_geometry",
+    "netgrain.experiments.registry.plan_experiment",
+    "netgrain.cli.plan.plan_geometry",
 )
 
 

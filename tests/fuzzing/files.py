@@ -103,8 +103,8 @@ def run_npz(content: bytes, folder: Path) -> bool:
 
 
 def run_npy(content: bytes, folder: Path) -> bool:
+    from netgrain.cli.parsing import parse_probe
     from netgrain.data.arrays import read_arrays
-    from netgrain.families.probes import parse_probe
 
     file = folder / "a.npy"
     file.write_bytes(content)

@@ -132,7 +132,7 @@ def run_golden(content: bytes, folder: Path) -> bool:
 
 def draw_run(rng: Random, sealed: bool = False) -> tuple[bytes, bytes]:
     """run.json and one unit, one of them spoiled; sealed: the unit has a right checksum over a spoiled content."""
-    from netgrain.geometry.provenance import versions
+    from netgrain.runtime.versions import versions
 
     about = {
         "experiment": "fuzz",

@@ -103,7 +103,7 @@ def run_words(call: Callable[[str], object]) -> Callable[[str, Path], bool]:
 
 
 def _parse_probe(text: str) -> None:
-    from netgrain.families.probes import parse_probe
+    from netgrain.cli.parsing import parse_probe
 
     probe = parse_probe(text)
     if probe is not None:

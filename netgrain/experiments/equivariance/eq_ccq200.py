@@ -18,7 +18,7 @@ from torch import Tensor
 
 from netgrain.equivariant.penalties import group_spectrum
 from netgrain.equivariant.schatten_norms import weighted_rank
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     BARE,
     HUES,
@@ -33,7 +33,7 @@ from netgrain.experiments.equivariance.studies import (
     train_all,
     written,
 )
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.groups.constructors import planes_by_quaternions
 from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     AUTHORS_D8,
     NETS,
@@ -28,6 +28,7 @@ from netgrain.experiments.equivariance.studies import (
     train_all,
     written,
 )
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

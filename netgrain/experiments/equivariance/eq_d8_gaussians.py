@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.equivariant.schatten_norms import schatten_objective
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     AUTHORS_D8,
     HUES,
@@ -36,7 +36,7 @@ from netgrain.experiments.equivariance.studies import (
     train_all,
     written,
 )
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

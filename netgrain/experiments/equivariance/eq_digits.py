@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import (
     NETS,
     Curves,
@@ -22,6 +22,7 @@ from netgrain.experiments.equivariance.images import (
     ordering_claims,
     paired,
 )
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from netgrain.equivariant.limits import limit
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import band, descend_in_fourier, initial_layers, records, tidy
+from netgrain.geometry.estimate import mean
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.value import Geometry, corr

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.networks import predictor
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import (
     NETS,
     Curves,
@@ -37,6 +37,7 @@ from netgrain.experiments.equivariance.images import (
     ratios,
     stacked,
 )
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     HUES,
     NETS,
@@ -26,6 +26,7 @@ from netgrain.experiments.equivariance.studies import (
     train_all,
     written,
 )
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from netgrain.equivariant.descent import train
 from netgrain.equivariant.limits import make_network
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import levels_and_changes, log_change, paired, recorded_steps
+from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread

@@ -23,8 +23,9 @@ from netgrain.equivariant.networks import FullyConnected, predictor
 from netgrain.equivariant.schatten_norms import ranks, schatten, schatten_ratio, weighted_rank
 from netgrain.equivariant.separable import support_vector
 from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_spectrum
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import band, log_change, paired, recorded_steps, tidy
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import limit
 from netgrain.equivariant.separable import support_vector
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import band, descend, paired, tidy, two_digits
+from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral, p4m
 from netgrain.groups.fourier import Fourier
 from netgrain.groups.group import Group

@@ -16,8 +16,8 @@ from netgrain.equivariant.descent import RECORDS
 from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.penalties import Spectrum, group_spectrum
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
-from netgrain.experiments.claims import Claim, claim, mean
-from netgrain.geometry.estimate import Estimate
+from netgrain.experiments.claims import Claim, claim
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.groups.constructors import cyclic, dihedral, direct, p4m
 from netgrain.groups.fourier import Fourier
 from netgrain.groups.group import Group

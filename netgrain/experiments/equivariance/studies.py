@@ -14,8 +14,7 @@ from torch import Tensor
 from netgrain.equivariant.limits import limit, make_network
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_objective, schatten_ratio, stable_rank
 from netgrain.equivariant.solution import Limit
-from netgrain.experiments.claims import mean
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.groups.constructors import from_cayley
 from netgrain.groups.group import Group
 from netgrain.groups.parsing import parse

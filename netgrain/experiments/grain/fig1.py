@@ -18,10 +18,12 @@ import torch
 from torch import Tensor
 
 from netgrain.data.synthetic import doughnut
-from netgrain.experiments.claims import Claim, claim, decided, mean
-from netgrain.families.members import Make, stream
+from netgrain.experiments.claims import Claim, claim, decided
+from netgrain.families.members import Make
 from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import mean
 from netgrain.models.specs import load_model
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

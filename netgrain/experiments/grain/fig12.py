@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netgrain.experiments.claims import UNDECIDED, Claim, claim, mean
+from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import fig3
 from netgrain.experiments.grain import following as _following
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.fig3 import Pair
 from netgrain.experiments.grain.following import MORE
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.training.settings import Settings
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import fig12
 from netgrain.experiments.grain.fig12 import Config, Result
 from netgrain.experiments.grain.following import MORE
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
 from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from netgrain.data.synthetic import linear_and_circle, without
-from netgrain.experiments.claims import UNDECIDED, Claim, claim, mean
+from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import COLOURS, Grain
 from netgrain.experiments.grain.pruning import difference
-from netgrain.families.members import stream
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import UNDECIDED, Claim, claim, mean
+from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import COLOURS, Grain
 from netgrain.experiments.grain.pruning import difference
-from netgrain.families.members import stream
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import eliminate_variance, feature_basis, random_baseline
 from netgrain.geometry.value import data_covariance
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.experiments.claims import Claim, claim
 from netgrain.geometry.average import average_geometry
+from netgrain.geometry.estimate import mean
 from netgrain.geometry.value import Geometry, corr
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner

@@ -17,17 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.experiments.claims import mean
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.theory.conjectures import exchangeable, random_share
 from netgrain.experiments.theory.statements import cosine
-from netgrain.families.members import Make, gradients, member, stream
+from netgrain.families.gradients import gradients
+from netgrain.families.members import Make, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.value import Geometry
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome

@@ -17,13 +17,15 @@ from torch import Tensor
 from netgrain.auditing.label_relevance import Axes, axes
 from netgrain.data.dataset import Dataset, Split
 from netgrain.data.images import load
-from netgrain.families.members import Make, best_device, stream
+from netgrain.families.members import Make
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.models.specs import load_model
+from netgrain.runtime.devices import best_device
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

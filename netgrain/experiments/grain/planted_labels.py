@@ -20,11 +20,11 @@ from netgrain.auditing.label_relevance import relevance
 from netgrain.complexity.sweeps import spearman
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import isotropic, planted
-from netgrain.experiments.claims import UNDECIDED, Claim, claim, mean
+from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import Grain
-from netgrain.families.members import stream
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from netgrain.complexity.sweeps import Curve, spearman
-from netgrain.experiments.claims import ROUNDING, Claim, claim, mean
+from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.heuristics.scales import Panel
-from netgrain.families.members import stream
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

@@ -12,12 +12,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.complexity.sweeps import Curve, monotone
-from netgrain.experiments.claims import Claim, claim, mean
+from netgrain.complexity.sweeps import Curve
+from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.protocol import along
 from netgrain.experiments.heuristics.scales import Panel, Scale, scales
 from netgrain.experiments.heuristics.starts import at_start, expected_at_start
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netgrain.complexity.sweeps import monotone
 from netgrain.experiments.claims import Claim
+from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.protocol import along
 from netgrain.experiments.heuristics.scales import Curves, Panel, Scale, scales
 from netgrain.runtime.run_folder import Runner

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.sweeps import Curve, monotone
+from netgrain.complexity.sweeps import Curve
 from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.scales import Panel
-from netgrain.families.members import stream
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings

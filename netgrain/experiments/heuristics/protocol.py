@@ -13,21 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.estimators import geometric_complexity
-from netgrain.complexity.sweeps import Curve
-from netgrain.complexity.variants import margins
+from netgrain.complexity.sweeps import Curve, curve_of, measured
 from netgrain.data.images import load
-from netgrain.families.members import Make, stream
+from netgrain.families.members import Make
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import regularizers
-from netgrain.training.loop import accuracy, full_loss
-from netgrain.training.settings import Settings, Trained
+from netgrain.training.settings import Settings
 from netgrain.training.trained_members import train_member
 
-MEASURES = ("complexity", "margin_complexity", "accuracy", "train_loss", "steps")
 GAINS = {"he": 2.0, "lecun": 1.0, "torch": 1 / 3}  # variance of a weight times its fan-in
 
 
@@ -99,16 +96,6 @@ def along(runner: Runner, experiment: str, protocols: Mapping[float, Protocol], 
     return curve_of(values, [o.numbers for o in outcomes], seeds)
 
 
-def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: int) -> Curve:
-    """The curve of outcomes in the order seeds × values."""
-    rows = [numbers[s * len(values) : (s + 1) * len(values)] for s in range(seeds)]
-    return Curve(
-        values,
-        {m: [[math.nan if n[m] is None else float(n[m]) for n in row] for row in rows] for m in MEASURES},
-        [[not n["diverged"] and n["reached"] is not False for n in row] for row in rows],
-    )
-
-
 def one(unit: Mapping[str, Any]) -> Outcome:
     """Train and measure one network."""
     protocol = Protocol(**{**unit["protocol"], "hidden": tuple(unit["protocol"]["hidden"])})
@@ -124,47 +111,6 @@ def one(unit: Mapping[str, Any]) -> Outcome:
     settings = Settings(**protocol.settings)
     trained = train_member(make, X, labels, settings, seed=seed, i=0, regularizer=regularizer)
     return Outcome(measured(trained, make, (X, labels), (X_test, y_test), settings, protocol.points))
-
-
-def measured(
-    trained: Trained,
-    make: Make,
-    train: tuple[Tensor, Tensor],
-    test: tuple[Tensor, Tensor] | None,
-    settings: Settings,
-    points: int | None,
-    device: torch.device | str = "cpu",
-) -> dict[str, Any]:
-    """The numbers of one training, taken on a device; None where it diverged or a number cannot be had."""
-    facts = {"steps": trained.steps, "reached": trained.reached, "diverged": trained.diverged}
-    if trained.diverged:
-        return {**dict.fromkeys(MEASURES), **facts}
-    model = trained.model(make).to(device)
-    X, y = train
-    train_loss = full_loss(model, X, y, settings)
-    if not math.isfinite(train_loss):  # in eval mode, with running statistics that went astray
-        return {**dict.fromkeys(MEASURES), **facts, "diverged": True}
-    some = torch.arange(len(X))
-    if points is not None and points < len(X):
-        generator = torch.Generator().manual_seed(stream(0, "points"))  # the same points for every seed
-        some = torch.randperm(len(X), generator=generator)[:points]
-    complexity = geometric_complexity(model, X[some], progress=False)
-    margin = None if y.is_floating_point() else median_margin(model, X[some], y[some])
-    return {
-        **facts,
-        "complexity": complexity.value,
-        "margin_complexity": complexity / margin**2 if margin is not None and margin > 0 else None,
-        "accuracy": None if test is None else accuracy(model, *test),
-        "train_loss": train_loss,
-    }
-
-
-def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
-    """The median of f_y − max over the other classes."""
-    weight = next(model.parameters())
-    with torch.no_grad():
-        outputs = torch.cat([model(x.to(weight)).cpu() for x in X.split(1024)])
-    return float(margins(outputs, y).median())
 
 
 def corrupted(y: Tensor, share: float, classes: int, seed: int) -> Tensor:

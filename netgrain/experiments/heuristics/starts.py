@@ -12,7 +12,8 @@ import torch
 
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.experiments.heuristics.protocol import Perceptron, weight_variance
-from netgrain.families.members import member, stream
+from netgrain.families.members import member
+from netgrain.runtime.randomness import stream
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 

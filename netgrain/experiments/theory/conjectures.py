@@ -16,7 +16,8 @@ from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED, verdict
 from netgrain.experiments.theory import pooled, statements
 from netgrain.experiments.theory.material import Images, images
 from netgrain.experiments.theory.statements import Job, Statement
-from netgrain.families.members import Make, gradients, member, stream
+from netgrain.families.gradients import gradients
+from netgrain.families.members import Make, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions
@@ -27,6 +28,7 @@ from netgrain.models.lenet import LeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
 from netgrain.models.vit import ViT
+from netgrain.runtime.randomness import stream
 from netgrain.training.evolution import average_evolution
 
 SIZE = 16

@@ -63,7 +63,7 @@ class Job:
         return laptop if self.laptop else smoke
 
     def generator(self, *labels: int | str) -> torch.Generator:
-        from netgrain.families.members import stream
+        from netgrain.runtime.randomness import stream
 
         return torch.Generator().manual_seed(stream(self.seed, "theory", *labels))
 

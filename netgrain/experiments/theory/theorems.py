@@ -16,12 +16,13 @@ from netgrain.experiments.claims import FAILS, HOLDS
 from netgrain.experiments.theory import statements
 from netgrain.experiments.theory.pooled import cosine, maps
 from netgrain.experiments.theory.statements import Job, Statement, mean_of, same
-from netgrain.families.members import member, seeded
+from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.models.mlp import MLP
+from netgrain.runtime.randomness import seeded
 from netgrain.training.evolution import evolution_of
 
 # --- linear regression ------------------------------------------------------------------------------------------------

@@ -1,0 +1,83 @@
+"""Gradients of outputs by input, or at a place inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.families.failures import ADVICE, check_connected, check_finite_gradient, check_finite_outputs
+from netgrain.families.members import forward, refuse_inference_mode
+from netgrain.families.outputs import Output, select
+from netgrain.runtime.errors import NetgrainError
+
+POINTS_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
+
+
+def gradients(
+    call: Callable[[Tensor], Any],
+    X: Tensor,  # (points, *input_shape)
+    output: Output = "all",
+    at: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None,
+) -> Tensor:
+    """∇ₓ of each chosen output at each point, shape (points · outputs, *shape of what is differentiated).
+
+    ``at`` replaces the input by another place of the network: it maps a batch x to (outputs, tensor there).
+    """
+    refuse_inference_mode()
+    pieces = []
+    for points in X.split(POINTS_AT_ONCE):
+        with torch.enable_grad():
+            if at is None:
+                place = points.detach().requires_grad_(True)
+                y = select(forward(call, place), output)
+            else:
+                raw, place = at(points.detach())
+                y = select(raw, output)
+            check_finite_outputs(y, call, points)
+            if not y.requires_grad:
+                if at is None:
+                    check_connected(lambda x: select(forward(call, x), output), points)
+                pieces.append(place.new_zeros(len(points) * y.shape[1], *place.shape[1:]))
+                continue
+            rows = [
+                # outputs of different points do not mix, so one backward pass serves a whole batch of points
+                torch.autograd.grad(y[:, j].sum(), place, retain_graph=j + 1 < y.shape[1], allow_unused=True)[0]
+                for j in range(y.shape[1])
+            ]
+        if at is None and all(g is None for g in rows):
+            check_connected(lambda x: select(forward(call, x), output), points)
+        rows = [torch.zeros_like(place) if g is None else g for g in rows]
+        pieces.append(torch.stack(rows, 1).flatten(0, 1))
+        check_finite_gradient(pieces[-1], call, points)
+    return torch.cat(pieces)
+
+
+def check_differentiable(call: Callable[[Tensor], Any], x: Tensor, output: Output, *, advice: str = ADVICE) -> Tensor:
+    """The chosen outputs at x, if a gradient leads from them back to x or they are constants."""
+    with torch.inference_mode(False), torch.enable_grad():
+        place = x.clone().detach().requires_grad_(True)
+        y = select(forward(call, place, advice=advice), output)
+        if not y.requires_grad:
+            check_connected(lambda x: select(forward(call, x), output), place)
+    return y.detach()
+
+
+def check_deterministic(call: Callable[[Tensor], Any], x: Tensor) -> None:
+    """Refuse a model that gives two answers to one question, or whose samples see each other."""
+    with torch.no_grad():
+        first, second = forward(call, x), forward(call, x)
+        if not torch.allclose(first, second, rtol=1e-4, atol=1e-6, equal_nan=True):
+            raise NetgrainError(
+                "the model is stochastic in eval mode: two passes over one input differ; "
+                "switch dropout and other noise off."
+            )
+        alone = forward(call, x[:1])
+        size = float(first.nan_to_num(0.0, 0.0, 0.0).abs().max())  # outputs that are not finite are told elsewhere
+        if not torch.allclose(first[:1], alone, rtol=1e-2, atol=1e-4 * size, equal_nan=True):
+            raise NetgrainError(
+                "the model mixes the samples of a batch: the output for one input depends on its neighbours; "
+                "use eval mode or a normalisation that acts on each sample."
+            )
