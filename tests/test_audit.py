@@ -16,7 +16,7 @@ import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.alignment import align, label_directions
 from netgrain.auditing.audits import audit
-from netgrain.auditing.changes import swaps
+from netgrain.auditing.changes import parsed_swaps
 from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.comparisons import compare
 from netgrain.cli.app import app
@@ -266,7 +266,7 @@ def test_bad_arguments_are_told_and_nothing_is_written(
 
 
 def test_layers_as_they_are_written() -> None:
-    found = swaps(["a.b=AvgPool2d(2, stride=1)", "c=GELU"])
+    found = parsed_swaps(["a.b=AvgPool2d(2, stride=1)", "c=GELU"])
     assert isinstance(found["a.b"], nn.AvgPool2d)
     assert isinstance(found["c"], nn.GELU)
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import netgrain as ng
 from netgrain.closed_form.rules import weighted
-from netgrain.families.initialisation import Laws, TensorLaw
+from netgrain.families.initialisation import Initialisation, TensorLaw
 from netgrain.families.trace import Unsupported, record
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
@@ -260,14 +260,14 @@ def test_built_in_models_at_the_origin(name: str) -> None:
 
 def test_the_check_rejects_a_forgotten_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     make, shape = EXACT["own initialisation"]
-    read = Laws.of
+    read = Initialisation.of
 
-    def wrong(self: Laws, name: str) -> TensorLaw:
+    def wrong(self: Initialisation, name: str) -> TensorLaw:
         law = read(self, name)
         return replace(law, variance=1.25 * law.variance) if name == "3.weight" else law
 
     with monkeypatch.context() as patch:
-        patch.setattr(Laws, "of", wrong)
+        patch.setattr(Initialisation, "of", wrong)
         off = closed(partial(make, 16), shape)
     judged = ng.check(partial(make, 16), shape, members=thorough(1000), closed=off, workers=1, progress=False)
     assert not judged.agrees

@@ -29,7 +29,7 @@ from netgrain.runtime.local import Local
 from netgrain.runtime.on_ray import Ray
 from netgrain.runtime.on_slurm import Slurm
 from netgrain.runtime.processes import Processes
-from netgrain.runtime.streams import Stream
+from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.units import Engine, Outcome, Unit, fingerprint, in_order
 from netgrain.training import Settings, train
 from netgrain.training.regularizers.norms import L2
@@ -357,7 +357,7 @@ def test_a_reader_in_order_holds_few_outcomes(tmp_path: Path) -> None:
             return [Outcome({"begun": len(list(tmp_path.iterdir()))}) for _ in members]
         return [Outcome() for _ in members]
 
-    found = list(Stream(work, Processes(2), 1).map(range(100), 0))
+    found = list(MemberStream(work, Processes(2), 1).map(range(100), 0))
     assert len(found) == 100
     assert found[0].numbers["begun"] <= 17
 

@@ -23,7 +23,7 @@ from netgrain.models.lenet import LeNet
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training.delta import Evolution
 from netgrain.training.evolution import average_evolution, evolution_of, velocity
-from netgrain.training.gradient_flow import backward_rates, flow, forward_rates, loss_of, rates_for
+from netgrain.training.gradient_flow import backward_rates, forward_rates, loss_of, rates_for, weight_velocity
 from netgrain.training.last_layer import Head, head_or_reason
 from netgrain.training.one_hidden_layer import _moments, find_shallow
 from netgrain.training.pairs import PairRows, SymmetricPairs
@@ -531,7 +531,7 @@ def test_data_in_slices_is_the_whole_data() -> None:
     model = member(small, 0, 0).requires_grad_(True)
     for loss, plain in (("sse", (model(many) - y).square().sum() / 2), (own, own(model(many), y))):
         moving = [n for n, _ in model.named_parameters()]
-        found = flow(model, many, y, loss_of(loss), moving)
+        found = weight_velocity(model, many, y, loss_of(loss), moving)
         expected = naive.flow(model, plain)
         torch.testing.assert_close(torch.cat([found[n].flatten() for n in moving]), expected)
 

@@ -41,7 +41,7 @@ from netgrain.groups import axioms as laws
 from netgrain.groups import transform_choice as planning
 from netgrain.groups.mackey import Mackey
 from netgrain.groups.quilt import coset_order, quilt
-from netgrain.groups.transforms import FFT, Dense, Product
+from netgrain.groups.transforms import FFT, DenseTransform, Product
 from netgrain.runtime.errors import NetgrainError
 
 TOLERANCE = 1e-10
@@ -334,14 +334,14 @@ def test_plans_are_chosen_by_structure() -> None:
     assert isinstance(direct(cyclic(28), cyclic(28), dihedral(order=8))._plan, Product)
     assert isinstance(direct(symmetric(4), dihedral(order=20))._plan, Product)
     assert isinstance(p4m(8)._plan, Mackey)
-    assert isinstance(dihedral(order=8)._plan, Dense)
-    assert isinstance(from_cayley(p4m(5).cayley)._plan, Dense)
+    assert isinstance(dihedral(order=8)._plan, DenseTransform)
+    assert isinstance(from_cayley(p4m(5).cayley)._plan, DenseTransform)
 
 
 @pytest.mark.parametrize("name", ["C8xC8:D8", "C7xC7:Q8", "D400", "C20xD10", "S4xD20", "D10xS4xC3", "Q8xC5xA4"])
 def test_structured_plans_against_their_matrices(name: str) -> None:
     G = parse(name)
-    assert not isinstance(G._plan, Dense)
+    assert not isinstance(G._plan, DenseTransform)
     f = signals(G, 2) + 1j * signals(G, 2, seed=1)
     F = G.fourier(f)
     for block, irrep in zip(F.blocks, G.irreps, strict=True):

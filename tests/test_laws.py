@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from netgrain.families.initialisation import CannotRead, Laws, TensorLaw
+from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.members import member
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, ViT
 from netgrain.runtime.errors import NetgrainError
@@ -75,7 +75,7 @@ def differs(law: TensorLaw, values: Tensor) -> str:
     return "" if max(abs(mean), abs(variance)) < 4 else f"mean {mean:.1f}, variance {variance:.1f} standard errors"
 
 
-def check_against_members(make: Callable[[], nn.Module], laws: Laws, names: list[str] | None = None) -> None:
+def check_against_members(make: Callable[[], nn.Module], laws: Initialisation, names: list[str] | None = None) -> None:
     models = [member(make, 123, i) for i in range(MEMBERS)]
     tensors = [{**dict(m.named_parameters()), **dict(m.named_buffers())} for m in models]
     for name in names or list(tensors[0]):
@@ -121,7 +121,7 @@ FAMILIES: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_defaults_are_read_from_the_program(name: str) -> None:
     make = Counted(FAMILIES[name])
-    laws = Laws(make)
+    laws = Initialisation(make)
     tensors = [n for n, _ in laws.model.named_parameters()] + [n for n, _ in laws.model.named_buffers()]
     assert all(laws.of(n).error == 0 for n in tensors)
     assert laws.on_meta
@@ -186,7 +186,7 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], str]] = {
 def test_programs(case: str) -> None:
     make, text = PROGRAMS[case]
     make = Counted(make)
-    laws = Laws(make)
+    laws = Initialisation(make)
     name = "w" if "w" in dict(laws.model.named_parameters()) else "weight"
     law = laws.of(name)
     assert law.text == text
@@ -254,7 +254,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(case: str) -> None:
     make, message = REFUSED[case]
-    laws = Laws(make)
+    laws = Initialisation(make)
     with pytest.raises(CannotRead, match=message):
         laws.of("w" if message.startswith("'w'") else "weight")
     if case not in ("lazy", "never set", "not finite"):
@@ -267,10 +267,10 @@ def test_fixed_weights_from_a_file_are_not_random() -> None:
     state = nn.Linear(12, 10).state_dict()
     zeros = {k: torch.zeros_like(v) for k, v in state.items()}
     for assign in (False, True):
-        laws = Laws(lambda a=assign: edited(lambda m: m.load_state_dict(copy.deepcopy(state), assign=a)))
+        laws = Initialisation(lambda a=assign: edited(lambda m: m.load_state_dict(copy.deepcopy(state), assign=a)))
         with pytest.raises(CannotRead, match="'weight': its weights are not random"):
             laws.of("weight")
-        laws = Laws(lambda a=assign: edited(lambda m: m.load_state_dict(copy.deepcopy(zeros), assign=a)))
+        laws = Initialisation(lambda a=assign: edited(lambda m: m.load_state_dict(copy.deepcopy(zeros), assign=a)))
         assert laws.of("weight").text == "constant 0"
 
 
@@ -286,7 +286,7 @@ DRAWN: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("case", DRAWN)
 def test_unexplained_laws_are_drawn(case: str) -> None:
     make = Counted(DRAWN[case])
-    laws = Laws(make)
+    laws = Initialisation(make)
     name = "w" if case == "joined" else "weight"
     before = make.calls
     law = laws.of(name)
@@ -307,9 +307,9 @@ def test_unexplained_laws_are_drawn(case: str) -> None:
 
 
 def test_default_uniform_is_recognised_in_draws() -> None:
-    law = Laws(weight(lambda w: w.copy_(torch.from_numpy(np.random.uniform(-1, 1, (10, 12)) / math.sqrt(12))))).of(
-        "weight"
-    )
+    law = Initialisation(
+        weight(lambda w: w.copy_(torch.from_numpy(np.random.uniform(-1, 1, (10, 12)) / math.sqrt(12))))
+    ).of("weight")
     assert (law.kind, law.error) == ("uniform", 0.0)
     assert law.variance == pytest.approx(1 / 36)
 
@@ -327,7 +327,7 @@ def test_constants_and_whole_numbers() -> None:
             self.register_buffer("noise", torch.randint(5, (6,)))
             self.register_buffer("rounded", (10 * torch.randn(6)).long())
 
-    laws = Laws(Mixed)
+    laws = Initialisation(Mixed)
     assert [laws.of(n).text for n in ("steps", "flags", "fours")] == ["constant 0", "constant 1", "constant 4"]
     for name in ("index", "table", "noise", "rounded"):
         with pytest.raises(CannotRead, match=f"'{name}': "):
@@ -351,18 +351,20 @@ def test_copies_of_one_draw_are_refused_and_tied_weights_are_one() -> None:
         lambda w: w[:3],
     ]
     for second in copies:
-        laws = Laws(partial(Pair, second))
+        laws = Initialisation(partial(Pair, second))
         for name, other in (("first", "second"), ("second", "first")):
             with pytest.raises(CannotRead, match=f"'{name}.weight': shares its random numbers with '{other}.weight'"):
                 laws.of(f"{name}.weight")
         assert laws.of("second.bias").kind == "uniform"
     for second in (torch.zeros_like, torch.rand_like, lambda w: w.new_zeros(w.shape).uniform_()):
-        assert Laws(partial(Pair, second)).of("first.weight").kind == "uniform"
+        assert Initialisation(partial(Pair, second)).of("first.weight").kind == "uniform"
 
-    tied = Laws(lambda: edited(lambda m: setattr(m.second, "weight", m.first.weight), partial(Pair, torch.clone)))
+    tied = Initialisation(
+        lambda: edited(lambda m: setattr(m.second, "weight", m.first.weight), partial(Pair, torch.clone))
+    )
     assert tied.tied == {"second.weight": "first.weight"}
     assert tied.of("second.weight") is tied.of("first.weight")
-    same_memory = Laws(partial(Pair, lambda w: w))
+    same_memory = Initialisation(partial(Pair, lambda w: w))
     assert same_memory.tied == {"second.weight": "first.weight"}
     assert same_memory.of("second.weight").kind == "uniform"
 
@@ -376,7 +378,7 @@ def test_generator_put_back_repeats_the_numbers() -> None:
         model[1].reset_parameters()
         return model
 
-    laws = Laws(make)
+    laws = Initialisation(make)
     with pytest.raises(CannotRead, match=r"'0.weight': shares its random numbers with '1.weight'"):
         laws.of("0.weight")
     assert laws.of("2.weight").kind == "uniform"
@@ -384,20 +386,20 @@ def test_generator_put_back_repeats_the_numbers() -> None:
 
 def test_cloned_layers_of_an_encoder_share_their_numbers() -> None:
     layer = partial(nn.TransformerEncoderLayer, 8, 2, 16)
-    laws = Laws(lambda: nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False))
+    laws = Initialisation(lambda: nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False))
     with pytest.raises(CannotRead, match=r"shares its random numbers with 'layers.1.linear1.weight'"):
         laws.of("layers.0.linear1.weight")
 
 
 def test_spectral_norm_depends_on_its_vectors() -> None:
-    laws = Laws(lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4)))
+    laws = Initialisation(lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4)))
     with pytest.raises(CannotRead, match=r"shares its random numbers with 'parametrizations.weight.0._u'"):
         laws.of("parametrizations.weight.original")
     assert laws.of("bias").kind == "uniform"
 
 
 def test_lazy_layer_beside_others() -> None:
-    laws = Laws(lambda: nn.Sequential(nn.Linear(3, 4), nn.LazyLinear(3), nn.Embedding(4, 3, padding_idx=0)))
+    laws = Initialisation(lambda: nn.Sequential(nn.Linear(3, 4), nn.LazyLinear(3), nn.Embedding(4, 3, padding_idx=0)))
     assert laws.of("0.weight").kind == "uniform"
     with pytest.raises(CannotRead, match=r"'2.weight': its law needs fresh draws, and '1.bias' has no shape yet"):
         laws.of("2.weight")
@@ -405,7 +407,7 @@ def test_lazy_layer_beside_others() -> None:
 
 def test_model_is_frozen_in_eval_mode() -> None:
     for make in (partial(ResNet18, width=1 / 16, norm="batch"), lambda: nn.Linear(3, int(torch.ones(1).item()))):
-        model = Laws(make).model
+        model = Initialisation(make).model
         assert not model.training
         assert not any(p.requires_grad for p in model.parameters())
 
@@ -415,7 +417,7 @@ def test_full_resnet_is_never_materialised() -> None:
     laws, seconds = None, math.inf
     for _ in range(3):
         start = time.perf_counter()
-        laws = Laws(make)
+        laws = Initialisation(make)
         texts = {laws.of(n).text for n, _ in laws.model.named_parameters()}
         seconds = min(seconds, time.perf_counter() - start)
     assert laws is not None
@@ -461,7 +463,7 @@ def test_generators_are_left_as_they_were() -> None:
         return edited(lambda m: m.weight[0].zero_())
 
     before = generators()
-    laws = Laws(make)
+    laws = Initialisation(make)
     assert generators() == before
     with pytest.raises(CannotRead):
         laws.of("weight")
@@ -476,7 +478,7 @@ def test_no_mode_is_left_active_after_an_error(error: BaseException) -> None:
 
     before = generators()
     with pytest.raises(type(error), match=str(error)):
-        Laws(make)
+        Initialisation(make)
     assert _get_current_dispatch_mode_stack() == []
     assert _get_current_function_mode_stack() == []
     assert torch.zeros(1).device.type == "cpu"
@@ -485,7 +487,7 @@ def test_no_mode_is_left_active_after_an_error(error: BaseException) -> None:
 
 def test_what_is_not_a_module() -> None:
     with pytest.raises(NetgrainError, match=r"expected a callable that returns a torch\.nn\.Module"):
-        Laws(lambda: 3)  # type: ignore[arg-type, return-value]
+        Initialisation(lambda: 3)  # type: ignore[arg-type, return-value]
 
 
 def test_warnings_of_the_user_stay() -> None:
@@ -493,12 +495,12 @@ def test_warnings_of_the_user_stay() -> None:
         warnings.warn("deprecated layer", UserWarning, stacklevel=1)
         return nn.Linear(3, 4)
 
-    assert Laws(make).of("weight").kind == "uniform"  # on meta they are hushed: members will say it
+    assert Initialisation(make).of("weight").kind == "uniform"  # on meta they are hushed: members will say it
 
 
 def test_same_seed_same_draws() -> None:
     make = DRAWN["laplace"]
-    a, b, c = (Laws(make, seed=s).of("weight") for s in (0, 0, 1))
+    a, b, c = (Initialisation(make, seed=s).of("weight") for s in (0, 0, 1))
     assert a.variance == b.variance != c.variance
 
 
@@ -509,7 +511,7 @@ LAWS = {
     "normal": TensorLaw(0.0, 4.0, "normal"),
     "normal aside": TensorLaw(0.7, 1.0, "normal"),
     "constant": TensorLaw(-2.0, 0.0, "constant"),
-    "truncated": Laws(weight(lambda w: nn.init.trunc_normal_(w, 0.2, 1, -1, 2))).of("weight"),
+    "truncated": Initialisation(weight(lambda w: nn.init.trunc_normal_(w, 0.2, 1, -1, 2))).of("weight"),
 }
 
 
@@ -538,7 +540,7 @@ def test_quadrature_of_relu_by_hand() -> None:
     ("mean", "sd", "low", "high"), [(0, 1, -2, 2), (0.5, 1, -2, 2), (0, 0.02, 0, 0.04), (0, 1, -1, 50)]
 )
 def test_truncated_moments(mean: float, sd: float, low: float, high: float) -> None:
-    law = Laws(weight(lambda w: nn.init.trunc_normal_(w, mean, sd, low, high))).of("weight")
+    law = Initialisation(weight(lambda w: nn.init.trunc_normal_(w, mean, sd, low, high))).of("weight")
     expected = truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd)
     assert law.kind == "truncated"
     assert law.mean == pytest.approx(expected.mean(), abs=1e-12)

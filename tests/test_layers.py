@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain import Gaussian, average_geometry
+from netgrain import GaussianChannel, average_geometry
 from netgrain.auditing.layer_gains import LayerProfile, layer_profile
 from netgrain.models import LeNet
 from netgrain.runtime.errors import NetgrainError
@@ -169,7 +169,7 @@ def test_a_network_that_refuses_double_precision_is_still_measured() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x @ torch.eye(8))
 
-    profile = layer_profile(Single, BOARD[None], members=2, probe=Gaussian(1.0))
+    profile = layer_profile(Single, BOARD[None], members=2, probe=GaussianChannel(1.0))
     assert profile.loser(0).layer == "pool"
     assert "single precision" in profile.notes[-1]
 
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said(directions: Tensor, options: dict[str, int], said
 
 
 def test_names_that_are_not_there() -> None:
-    profile: LayerProfile = layer_profile(Pooled, BOARD[None], members=1, probe=Gaussian(1.0))
+    profile: LayerProfile = layer_profile(Pooled, BOARD[None], members=1, probe=GaussianChannel(1.0))
     assert profile.probe == "gaussian:1"
     with pytest.raises(NetgrainError, match="there is no layer 'pool9'; expected one of conv, act, pool, head"):
         profile.gain(0, "pool9")

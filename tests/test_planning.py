@@ -17,9 +17,9 @@ from netgrain.cli.app import app
 from netgrain.cli.plan import of_experiments
 from netgrain.experiments.registry import plan_experiment, run_experiment
 from netgrain.runtime import cost as planning
-from netgrain.runtime.cost import EndOfPlan, Plan, Planner, PlanningRunner, Stage
+from netgrain.runtime.cost import Cost, CostEngine, EndOfPlan, PlanningRunner, Stage
 from netgrain.runtime.local import Local
-from netgrain.runtime.run_folder import Keeping, RunFolder, Runner
+from netgrain.runtime.run_folder import ResumableEngine, RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit
 
 GB = 10**9
@@ -36,7 +36,7 @@ def hungry(unit: Mapping[str, Any]) -> Outcome:
 
 
 def test_units_are_counted_and_a_few_are_measured(tmp_path: Path) -> None:
-    planner = Planner(samples=2)
+    planner = CostEngine(samples=2)
     found = PlanningRunner(tmp_path, planner).map(hungry, [{"megabytes": 200, "i": i} for i in range(50)], "blocks")
     assert len(found) == 50
     (stage,) = planner.plan.stages
@@ -53,7 +53,7 @@ def test_what_is_finished_is_not_planned_again(tmp_path: Path) -> None:
     configs = [{"megabytes": 1, "i": i} for i in range(6)]
     with RunFolder.create(tmp_path / "run", experiment="x", scale="smoke", config={}, resume=False) as folder:
         Runner(folder).map(hungry, configs[:4])
-    planner = Planner()
+    planner = CostEngine()
     PlanningRunner(tmp_path / "run", planner).map(hungry, configs)
     assert (planner.plan.stages[0].units, planner.plan.stages[0].left) == (6, 2)
 
@@ -65,15 +65,15 @@ def test_a_unit_that_takes_too_long_ends_the_plan(monkeypatch: pytest.MonkeyPatc
         time.sleep(20)
         return Outcome()
 
-    planner = Planner()
+    planner = CostEngine()
     with pytest.raises(EndOfPlan, match="takes longer than 0 s; what follows is not known"):
         PlanningRunner(tmp_path, planner).map(slow, [{"i": 0}])
     assert planner.plan.stages[0].seconds is None
     assert "longer than" in dict(planner.plan.rows(2, "processes"))["units"]
 
 
-def _plan(memory: int, units: int = 10, seconds: float = 2.0) -> Plan:
-    return Plan([Stage("units", units, 0, seconds, seconds, memory, 1000)])
+def _plan(memory: int, units: int = 10, seconds: float = 2.0) -> Cost:
+    return Cost([Stage("units", units, 0, seconds, seconds, memory, 1000)])
 
 
 def test_what_cannot_fit_is_refused_with_the_knob(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_plan_of_an_experiment_is_what_it_then_does(tmp_path: Path) -> None:
 
 def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
     """Outcomes that stand in for the real ones lead to the next stage, or the plan says where it ends."""
-    planner = Planner()
+    planner = CostEngine()
 
     def chain(runner: Runner) -> None:
         (first, _) = runner.map(hungry, [{"megabytes": 1, "i": i} for i in range(2)], "first")
@@ -117,8 +117,8 @@ def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
 
 
 def test_several_experiments_in_one_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def planned(name: str, *_: Any, **__: Any) -> Plan:
-        return Plan([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
+    def planned(name: str, *_: Any, **__: Any) -> Cost:
+        return Cost([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
 
     monkeypatch.setattr(planning, "plan_experiment", planned)
     whole = of_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
@@ -192,7 +192,7 @@ def test_members_of_another_model_are_not_mixed(tmp_path: Path) -> None:
         return Outcome({"model": name})
 
     def kept(name: str, *, resume: bool) -> Outcome:
-        keeping = Keeping(tmp_path / name, "geometry", {"model": name}, Local(), resume=resume)
+        keeping = ResumableEngine(tmp_path / name, "geometry", {"model": name}, Local(), resume=resume)
         ((_, found),) = keeping.run(partial(work, name), [Unit({"members": [0, 4]})])
         keeping.close()
         return found

@@ -9,16 +9,18 @@ import torch
 from netgrain.experiments.grain import fig4, fig10, fig11, fig14
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
-from netgrain.experiments.grain.planted_labels import Cell, Curve, Judged
+from netgrain.experiments.grain.planted_labels import AccuracyCurve, Judged, PlantedCurve
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.units import Outcome
 
 
-def _curve(*rows: list[float], indices: list[int] | None = None, train: float = 100.0, left_out: int = 0) -> Curve:
+def _curve(
+    *rows: list[float], indices: list[int] | None = None, train: float = 100.0, left_out: int = 0
+) -> AccuracyCurve:
     indices = indices or list(range(len(rows[0])))
     values = [2.0**-i for i in range(len(indices))]
     every = dict(enumerate(map(list, rows)))
-    return Curve(
+    return AccuracyCurve(
         indices,
         values,
         every,
@@ -44,10 +46,10 @@ FLAT = (
 )
 
 
-def _cell(**changes: object) -> Cell:
+def _cell(**changes: object) -> PlantedCurve:
     model = _grain.model("MLP", (1, 4, 4), activation="gelu")
     settings = {"lr": 0.1, "steps": 2, "batch": 8}
-    return replace(Cell("MLP", "linear", model, {"epsilon": 0.9}, (0, 15), settings, 16, 16), **changes)  # type: ignore[arg-type]
+    return replace(PlantedCurve("MLP", "linear", model, {"epsilon": 0.9}, (0, 15), settings, 16, 16), **changes)  # type: ignore[arg-type]
 
 
 def _axes(d: int = 16, values: torch.Tensor | None = None) -> _grain.Grain:
@@ -162,7 +164,7 @@ def test_what_is_not_learnt_is_said() -> None:
 
 
 def test_null_directions_are_tied() -> None:
-    curve = Curve([0, 1, 2], [1.0, 1e-13, 1e-16], {0: [90.0, 50.0, 51.0]}, {}, {}, 0)
+    curve = AccuracyCurve([0, 1, 2], [1.0, 1e-13, 1e-16], {0: [90.0, 50.0, 51.0]}, {}, {}, 0)
     assert _planted.order(curve, [90, 50, 51]) == _planted.order(curve, [90, 51, 50])
 
 
@@ -228,7 +230,7 @@ def test_no_difference_is_not_positive() -> None:
 # --- experiments ------------------------------------------------------------------------------------------------------
 
 
-def _all(steep: Curve, flat: Curve) -> dict[str, Curve]:
+def _all(steep: AccuracyCurve, flat: AccuracyCurve) -> dict[str, AccuracyCurve]:
     found = {f"{n}, {k}": steep for n in ("LeNet", "ResNet18", "ViT") for k in _planted.LABELS}
     return {**found, **{f"MLP, {k}": flat for k in _planted.LABELS}}
 
@@ -331,7 +333,7 @@ def test_seeds_are_added_where_a_claim_is_undecided() -> None:
 
     cells = {"a": _cell(), "b": _cell(labels="quadratic")}
 
-    def judge(found: dict[str, Curve]) -> list[Judged]:
+    def judge(found: dict[str, AccuracyCurve]) -> list[Judged]:
         return [
             _planted.falls("a", found["a"], ""),
             (replace(_planted.falls("b", found["b"], "")[0], verdict="undecided"), ("b",)),

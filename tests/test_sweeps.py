@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from netgrain.complexity.sweeps import Curve, curve_of, measured, median_margin, spearman, sweep
+from netgrain.complexity.sweeps import SweepCurve, curve_of, measured, median_margin, spearman, sweep
 from netgrain.experiments.equivariance import eq_all
 from netgrain.experiments.heuristics import gc_all, gc_double_descent, gc_regression
 from netgrain.experiments.heuristics.orders import monotone, pooled
@@ -24,7 +24,7 @@ from netgrain.training import Settings, train_member
 from netgrain.training.regularizers.noise import InputNoise
 from netgrain.training.regularizers.norms import L2
 
-FALLING = Curve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 7, 6], [5, 4, 3, 3.5]]}, [[True] * 4] * 2)
+FALLING = SweepCurve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 7, 6], [5, 4, 3, 3.5]]}, [[True] * 4] * 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -55,18 +55,18 @@ def test_seeds_are_compared_within() -> None:
 
 
 def test_runs_that_missed_are_left_out_and_told() -> None:
-    bad = Curve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 100, 6]]}, [[True, True, False, True]])
+    bad = SweepCurve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 100, 6]]}, [[True, True, False, True]])
     assert bad.missed == 1
     assert bad.per_seed() == [-1.0]
     found = monotone(bad, "x", -1)
     assert found.note == "1 of 4 runs missed the target loss and are left out"
-    none = Curve((1.0, 2.0, 3.0), {"complexity": [[1, 2, 3]]}, [[False] * 3])
+    none = SweepCurve((1.0, 2.0, 3.0), {"complexity": [[1, 2, 3]]}, [[False] * 3])
     assert monotone(none, "x", 1).verdict == "undecided"
     assert math.isnan(none.rho().value)
 
 
 def test_claims_can_come_out_either_way() -> None:
-    steep = Curve((1.0, 2.0, 3.0), {"complexity": [[3, 2, 1], [6, 5, 4], [9, 8, 7]]}, [[True] * 3] * 3)
+    steep = SweepCurve((1.0, 2.0, 3.0), {"complexity": [[3, 2, 1], [6, 5, 4], [9, 8, 7]]}, [[True] * 3] * 3)
     assert monotone(steep, "x", -1).verdict == "holds"
     assert monotone(steep, "x", 1).verdict == "fails"
     assert pooled(steep, "x", -1).verdict == "fails"
@@ -196,11 +196,11 @@ def test_sweep_refuses() -> None:
 
 def test_double_descent_slopes_are_those_of_the_fit() -> None:
     """Finite differences of the fitted function, rebuilt here from the same random numbers."""
-    from netgrain.runtime.randomness import stream
+    from netgrain.runtime.randomness import derived_seed
 
     unit = {"seed": 0, "samples": 12, "features": [5, 12, 30]}
     found = gc_double_descent._fit(unit).numbers
-    generator = torch.Generator().manual_seed(stream(0, "double descent"))
+    generator = torch.Generator().manual_seed(derived_seed(0, "double descent"))
     d = gc_double_descent.DIMENSION
 
     def normal(*shape: int) -> torch.Tensor:

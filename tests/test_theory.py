@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from netgrain.cli import app as cli
 from netgrain.experiments.theory import conjectures, expectations, figures, pooled, relu, theorems
 from netgrain.experiments.theory.material import Images, images, smooth
-from netgrain.experiments.theory.measuring import STATEMENTS, check
+from netgrain.experiments.theory.measuring import STATEMENTS, measure_statements
 from netgrain.experiments.theory.statements import (
     Job,
     Statement,
@@ -43,7 +43,7 @@ def _random(*shape: int, seed: int = 0) -> Tensor:
 
 @cache
 def rows(name: str) -> list[Statement]:
-    return check(name, progress=False)
+    return measure_statements(name, progress=False)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -374,11 +374,15 @@ def test_command_says_what_is_wrong() -> None:
     assert "scale 'paper' is not known" in run("moments", "--scale", "paper")[2]
     assert "netgrain theory theorem-3.1" in run("--help")[1]
     with pytest.raises(NetgrainError, match="statement 'lemma' is not known; did you mean"):
-        check("lemma")
+        measure_statements("lemma")
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    first, again, other = rows("lemma-a5"), check("lemma-a5", progress=False), check("lemma-a5", seed=1, progress=False)
+    first, again, other = (
+        rows("lemma-a5"),
+        measure_statements("lemma-a5", progress=False),
+        measure_statements("lemma-a5", seed=1, progress=False),
+    )
     assert [s.measured.value for s in first] == [s.measured.value for s in again]
     assert first[0].measured.value != other[0].measured.value
 

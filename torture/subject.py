@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from netgrain.complexity.sweeping import sweep
 
 import netgrain as ng
-from netgrain.complexity.sweeping import sweep
 from netgrain.models import LeNet
 from netgrain.runtime.engines import engine
 from netgrain.runtime.files import write_whole
-from netgrain.runtime.run_folder import Behind, RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder, Runner, WrappedEngine
 from netgrain.runtime.units import Engine, Outcome, Unit, Work, fingerprint
 from netgrain.training import Settings
 from netgrain.training.regularizers.norms import L2
@@ -61,7 +61,7 @@ SUBJECTS: dict[str, Callable[[Engine, int, int], str]] = {"sweep": trained_sweep
 
 
 @dataclass
-class Noted(Behind):
+class Noted(WrappedEngine):
     """An engine whose workers note what they begin and end, and that notices an outcome that comes twice."""
 
     engine: Engine

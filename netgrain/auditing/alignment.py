@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 MOST = 8  # directions turned
@@ -95,7 +95,7 @@ def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -
     flat = checked_samples(X).cpu().flatten(1).double()
     y = checked_labels(y, len(flat)).cpu()
     check_two_classes(y)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(stream(seed, "label directions")))
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(derived_seed(seed, "label directions")))
     found, other = order.chunk(2)
     chosen: list[Tensor] = []
     for candidate, shows in _candidates(flat[found], y[found]):

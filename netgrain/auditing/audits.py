@@ -23,7 +23,7 @@ from netgrain.auditing.places import how, options_for, place_of, where
 from netgrain.auditing.sentences import sentences
 from netgrain.auditing.signals import word_for
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
@@ -34,7 +34,7 @@ from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.versions import __version__
 
 CURVE_POINTS = 300
@@ -76,7 +76,7 @@ class Audit:
 
 
 def audit(
-    make: Make,
+    make: Family,
     X: Tensor,  # (samples, *input_shape)
     y: Tensor,  # (samples,) labels 0 … classes − 1
     *,
@@ -201,7 +201,7 @@ def _geometry(G: Geometry, axes: Axes, samples: int) -> dict[str, Any]:
     }
 
 
-def _zeros(make: Make, G: Geometry, axes: Axes, shape: tuple[int, ...], seed: int) -> dict[str, Any]:
+def _zeros(make: Family, G: Geometry, axes: Axes, shape: tuple[int, ...], seed: int) -> dict[str, Any]:
     """Directions to which no network reacts at the probe, and those among them that are invisible at any input."""
     if axes.known < len(axes.values):
         return {"at_probe": None, "invisible": None}  # too few gradients to tell zero from small
@@ -333,9 +333,9 @@ def _features(axes: Axes, found: Relevance, G: Geometry, X: Tensor, features: Se
     return {"dropped": rows, "named": named}
 
 
-def _complexity(make: Make, X: Tensor, seed: int, device: torch.device) -> dict[str, Any]:
+def _complexity(make: Family, X: Tensor, seed: int, device: torch.device) -> dict[str, Any]:
     """Geometric complexity of fresh members on some samples: mean over members."""
-    generator = torch.Generator().manual_seed(stream(seed, "audit complexity"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "audit complexity"))
     points = X[torch.randperm(len(X), generator=generator)[:COMPLEXITY_POINTS]]
     models = (member(make, seed, i, device) for i in range(COMPLEXITY_MEMBERS))
     values = [geometric_complexity(model, points, seed=seed).value for model in models]
@@ -348,7 +348,7 @@ def _complexity(make: Make, X: Tensor, seed: int, device: torch.device) -> dict[
     }
 
 
-def _layers(make: Make, axes: Axes, shape: tuple[int, ...], place: Probe | None, seed: int) -> list[dict[str, Any]]:
+def _layers(make: Family, axes: Axes, shape: tuple[int, ...], place: Probe | None, seed: int) -> list[dict[str, Any]]:
     """Gains after every layer of one direction of each group: the first, the one at the edge, the last."""
     d, edge = len(axes.values), axes.leading
     chosen = {"strongest": 0, "middle": min(edge, d - 1), "weakest": d - 1}

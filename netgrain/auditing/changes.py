@@ -15,14 +15,14 @@ from netgrain.auditing.audits import Audit
 from netgrain.auditing.label_relevance import axes_of, relevance
 from netgrain.auditing.swaps import what_if
 from netgrain.data.dataset import Dataset
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.runtime.errors import NetgrainError
 
 
-def swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
+def parsed_swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
     """NAME=LAYER(arguments) → a module of torch.nn; arguments are plain values, nothing else is evaluated.
 
-    >>> swaps(["pool1=AvgPool2d(2, stride=1)"])
+    >>> parsed_swaps(["pool1=AvgPool2d(2, stride=1)"])
     {'pool1': AvgPool2d(kernel_size=2, stride=1, padding=0)}
     """
     found: dict[str, nn.Module] = {}
@@ -56,13 +56,13 @@ def _layer(text: str) -> nn.Module:
     return made
 
 
-def tried(found: Audit, make: Make, swap: Mapping[str, nn.Module], samples: Dataset, *, seed: int = 0) -> Audit:
+def with_swaps(found: Audit, make: Family, swap: Mapping[str, nn.Module], samples: Dataset, *, seed: int = 0) -> Audit:
     """The audit with each change tried alone, at its probe: leading directions, and the share of the label in them."""
     rows = [_one(found, make, name, layer, samples, seed) for name, layer in swap.items()]
     return replace(found, report={**found.report, "what_if": [*found.report["what_if"], *rows]})
 
 
-def _one(found: Audit, make: Make, name: str, layer: nn.Module, samples: Dataset, seed: int) -> dict[str, Any]:
+def _one(found: Audit, make: Family, name: str, layer: nn.Module, samples: Dataset, seed: int) -> dict[str, Any]:
     changed = what_if(make, swap={name: layer}, input_shape=samples.shape, seed=seed, progress=False, **found.options)
     axes = axes_of(changed.after)
     labels = relevance(axes, samples.X, samples.y, seed=seed)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 POINTS = 200  # samples at which a trained network is looked at
 
@@ -43,7 +43,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return dict(inner)
 
 
-def trained_model(make: Make, weights: Mapping[str, Tensor]) -> torch.nn.Module:
+def trained_model(make: Family, weights: Mapping[str, Tensor]) -> torch.nn.Module:
     """A member with these weights, frozen and in eval mode; the first key that does not fit is named."""
     model = member(make, 0, 0)
     there = model.state_dict()
@@ -74,11 +74,11 @@ def trained_model(make: Make, weights: Mapping[str, Tensor]) -> torch.nn.Module:
 
 
 def trained_report(
-    make: Make, weights: Mapping[str, Tensor], X: Tensor, G: Geometry, *, seed: int, device: torch.device
+    make: Family, weights: Mapping[str, Tensor], X: Tensor, G: Geometry, *, seed: int, device: torch.device
 ) -> dict[str, Any]:
     """Complexity of the trained network on some samples, and its geometry there against that of the family."""
     model = trained_model(make, weights).to(device)
-    rows = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "audit trained")))[:POINTS]
+    rows = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(seed, "audit trained")))[:POINTS]
     points = X[rows]
     after = geometry_of([model], Data(points), input_shape=tuple(X.shape[1:]), probes=len(points), progress=False)
     fresh = geometry_of(

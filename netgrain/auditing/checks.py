@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, forward, member
+from netgrain.families.members import Family, forward, member
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
@@ -19,7 +19,7 @@ MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are
 
 
 def checked_data(
-    make: Make, X: Any, y: Any, classes: Sequence[str] = (), *, seed: int = 0
+    make: Family, X: Any, y: Any, classes: Sequence[str] = (), *, seed: int = 0
 ) -> tuple[Tensor, Tensor, nn.Module]:
     """X in float32 and y in int64 on the CPU, and a member that takes the samples and has an output for each class."""
     X = checked_samples(X).cpu()

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.gradients import gradients
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.families.trace import Ref, Trace, Unsupported, record, recorded, refs_in
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 MOST_MEMBERS = 64  # until another one loses nothing more: a narrow layer loses other directions in each of them
@@ -31,7 +31,7 @@ AT_ONCE = 2**22  # numbers that enter activations in one pass
 
 
 @one_thread()
-def invisible_within(make: Make, candidates: Tensor, *, seed: int = 0) -> Tensor:
+def invisible_within(make: Family, candidates: Tensor, *, seed: int = 0) -> Tensor:
     """What is invisible in the span of the candidates (k, *input_shape): an orthonormal basis (m, d), float64.
 
     m = 0 where nothing is, and where the module cannot be traced: then nothing is shown, so nothing is claimed.
@@ -45,7 +45,7 @@ def invisible_within(make: Make, candidates: Tensor, *, seed: int = 0) -> Tensor
     """
     shape = tuple(candidates.shape[1:])
     span = _orthonormal(candidates.detach().cpu().flatten(1).double())
-    nothing, generator = span[:0], torch.Generator().manual_seed(stream(seed, "invisible"))
+    nothing, generator = span[:0], torch.Generator().manual_seed(derived_seed(seed, "invisible"))
     try:
         prefix = _Prefix.of(_in_double(member(make, seed, 0), shape), shape, generator)
         for i in range(MOST_MEMBERS):

@@ -19,7 +19,7 @@ from netgrain.geometry.forms import Form, Kronecker
 from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Spectrum, blocks_of, decompose
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 LEADING = 0.99  # of tr G
@@ -140,7 +140,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     X = checked_samples(X).cpu().flatten(1).float()
     y = checked_labels(y, len(X)).cpu()
     _check(axes, X, y)
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "relevance")))
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(seed, "relevance")))
     folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
     whole = _Fold.sum(folds)
     V, k = axes.vectors, axes.leading
@@ -345,7 +345,7 @@ def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
 def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Probed directions, their dependence above chance, and the same without each of the eight parts of the samples."""
     d = len(axes.values)
-    generator = torch.Generator().manual_seed(stream(seed, "probed directions"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "probed directions"))
     if d <= MOST_PROBED:
         probed = torch.arange(d)
     else:  # the leading ones, which matter most, and a random choice of the others

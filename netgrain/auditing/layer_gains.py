@@ -16,12 +16,12 @@ from torch import Tensor
 
 from netgrain.auditing.recording import BETWEEN, INPUT, Recorder, called_once, measured
 from netgrain.families.gradients import check_deterministic
-from netgrain.families.members import Make, forward, member, model_dtype
-from netgrain.families.origin import resolve
+from netgrain.families.members import Family, forward, member, model_dtype
+from netgrain.families.origin import probe_used
 from netgrain.families.probes import Probe
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
@@ -89,7 +89,7 @@ class LayerProfile:
 
 @one_thread()
 def layer_profile(
-    make: Make,
+    make: Family,
     directions: Tensor,  # (k, *input_shape), any length but zero
     *,
     probe: Probe | None = None,
@@ -124,15 +124,15 @@ def layer_profile(
     model = member(make, seed, 0)
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_deterministic(model, x)
-    resolved = resolve(probe, model, shape, "all")
+    resolved = probe_used(probe, model, shape, "all")
     hooked, repeated = called_once(model, x)
     dtype = _precision(make, seed, x)
     along, average = [], []  # for each member (k, steps), (steps,)
     first: Recorder | None = None
     for i in range(members):
         model = member(make, seed, i).to(dtype)
-        points = resolved.probe.points(shape, probes, stream(seed, "probe", i)).to(dtype)
-        vectors = torch.cat([units, _random_units(shape, random, stream(seed, "layers", i))]).to(dtype)
+        points = resolved.probe.points(shape, probes, derived_seed(seed, "probe", i)).to(dtype)
+        vectors = torch.cat([units, _random_units(shape, random, derived_seed(seed, "layers", i))]).to(dtype)
         record = measured(model, hooked, points, vectors)
         if first is not None and record.names != first.names:
             raise NetgrainError("the members do not all call the same layers; expected one order for all of them.")
@@ -149,7 +149,7 @@ def layer_profile(
     return _summary(first, torch.stack(along), torch.stack(average), NOTHING[dtype], resolved.text, tuple(notes))
 
 
-def _precision(make: Make, seed: int, x: Tensor) -> torch.dtype:
+def _precision(make: Family, seed: int, x: Tensor) -> torch.dtype:
     try:
         with torch.no_grad():
             forward(member(make, seed, 0).double(), x.double())

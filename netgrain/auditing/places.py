@@ -10,7 +10,7 @@ from torch import Tensor
 from netgrain.families.probes import Data, Probe, probe_named
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 DATA = "data"
 POINTS = 512  # samples, chosen by the seed, that stand for all
@@ -30,7 +30,9 @@ def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
         return probe
     if probe not in (None, DATA):
         return probe_named(probe, X)
-    chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(seed, "audit points")))[:POINTS]
+    chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(seed, "audit points")))[
+        :POINTS
+    ]
     return Data(X[chosen.sort().values], name="data")
 
 

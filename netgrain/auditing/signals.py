@@ -29,13 +29,13 @@ from torch import Tensor
 from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among
@@ -126,7 +126,7 @@ class Visibility:
 
 
 def visible(
-    make: Make,
+    make: Family,
     signal: Tensor | np.ndarray[Any, Any],  # input_shape; any length but zero
     input_shape: Sequence[int] | None = None,
     G: Geometry | None = None,
@@ -176,7 +176,7 @@ def visible(
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:
     """P(g(v) < gain) for v uniform on the sphere, from RANDOM draws."""
-    generator = torch.Generator().manual_seed(stream(seed, "random directions", G.d))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "random directions", G.d))
     below, pieces = 0, math.ceil(RANDOM / 100)
     for _ in range(pieces):
         v = torch.randn(100, G.d, generator=generator, dtype=torch.float64)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.places import where
-from netgrain.families.members import Make, built, forward, member, model_dtype
+from netgrain.families.members import Family, built, forward, member, model_dtype
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.sampled import family_name
@@ -41,7 +41,7 @@ class Swapped:
     (Tanh(), 'Sequential with 1 → Tanh()')
     """
 
-    make: Make
+    make: Family
     swap: Mapping[str, Replacement]
     name: str = field(init=False)
 
@@ -108,7 +108,7 @@ class WhatIf:
 
 
 def what_if(
-    make: Make,
+    make: Family,
     swap: Mapping[str, Replacement],
     input_shape: Sequence[int],
     *,

@@ -14,18 +14,18 @@ import typer
 
 from netgrain.cli import data as commands
 from netgrain.cli import plan as plan_command
-from netgrain.cli.options import through_an_engine
+from netgrain.cli.options import with_engine_options
 from netgrain.cli.parsing import (
     INTERRUPTED,
     as_text,
     check_folder,
     digest_of,
-    family,
-    kept_in,
+    family_from_text,
     known_model,
+    one_sentence_errors,
     parse_input,
-    plain_words,
     print_rows,
+    resumable,
     source_of,
 )
 from netgrain.cli.plan import DryRun
@@ -88,7 +88,7 @@ def _root(
 
 
 @app.command(epilog=GEOMETRY_EXAMPLES, no_args_is_help=True)
-@through_an_engine
+@with_engine_options
 def geometry(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="The family of networks, see below.", callback=known_model)
@@ -178,7 +178,7 @@ def geometry(
             return "nothing was written"
         return f"finished members are in {out / 'members'}; go on with --resume"
 
-    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         sizes = parse_input(shape)
         chosen = _parse_output(output)
         if out is not None:
@@ -193,7 +193,7 @@ def geometry(
         from netgrain.runtime.threads import one_thread
 
         place = parse_probe(probe)
-        make = family(model, sizes)
+        make = family_from_text(model, sizes)
         sample = partial(
             average_geometry,
             make,
@@ -216,7 +216,7 @@ def geometry(
             }  # fmt: skip
             if check is not None:
                 check_error_bars(make, sizes, members=check, probe=place, output=chosen, seed=seed)
-            with kept_in(None if out is None else out / "members", about, resume) as keeping:
+            with resumable(None if out is None else out / "members", about, resume) as keeping:
                 G = sample()
                 compared = None
                 if check is not None:
@@ -249,7 +249,7 @@ def doctor(
 
     The exit code is 1 if a check fails.
     """
-    with plain_words():
+    with one_sentence_errors():
         from dataclasses import asdict
 
         from netgrain.cli.doctor import WORDS, conclusion, examine
@@ -271,7 +271,7 @@ def doctor(
 
 for _name, (_command, _examples) in commands.COMMANDS.items():
     if _name in commands.INDEPENDENT:
-        _command = through_an_engine(_command)
+        _command = with_engine_options(_command)
     app.command(
         _name, epilog=f"\b\nExamples:\n{_examples}", no_args_is_help=_name not in ("list", "theory", "reproduce")
     )(_command)
@@ -287,7 +287,7 @@ def plan(context: typer.Context) -> None:
 
     The same as the command with --dry-run.
     """
-    with plain_words():
+    with one_sentence_errors():
         if not context.args or context.args[0] not in PLANNED:
             found = context.args[0] if context.args else "nothing"
             raise NetgrainError(f"plan expects a command of {', '.join(PLANNED)} with its arguments; found '{found}'.")

@@ -20,10 +20,10 @@ from netgrain.cli.parsing import (
     as_text,
     check_file,
     check_folder,
-    family,
+    family_from_text,
     known_model,
+    one_sentence_errors,
     parse_input,
-    plain_words,
     print_rows,
     source_given,
 )
@@ -100,7 +100,7 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Write a page about how strongly fresh networks react to the directions of a data set and its labels."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
@@ -136,7 +136,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Audit several networks on one data set, side by side on one page, with a verdict for each pair."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         check_file(out, ".html", ".json")
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
@@ -184,11 +184,11 @@ def _audited(
     changes: list[str] | tuple[str, ...],
 ) -> Audit:
     from netgrain.auditing.audits import audit as audited
-    from netgrain.auditing.changes import swaps, tried
+    from netgrain.auditing.changes import parsed_swaps, with_swaps
 
     shape = tuple(samples.X.shape[1:])
-    make = family(model, shape, outputs=max(len(samples.classes), 2))
-    swap = swaps(changes)
+    make = family_from_text(model, shape, outputs=max(len(samples.classes), 2))
+    swap = parsed_swaps(changes)
     found = audited(
         make,
         samples.X,
@@ -204,7 +204,7 @@ def _audited(
         members=members,
         seed=seed,
     )
-    return tried(found, make, swap, samples, seed=seed) if swap else found
+    return with_swaps(found, make, swap, samples, seed=seed) if swap else found
 
 
 # --- about a model alone ----------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def visible(
     as_json: Json = False,
 ) -> None:
     """How strongly do fresh networks react to this pattern? Its gain, its rank, and the layer that loses it."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.auditing.signals import visible as seen
         from netgrain.cli.parsing import parse_probe
         from netgrain.data.arrays import read_arrays
@@ -232,7 +232,9 @@ def visible(
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
         options: dict[str, Any] = {} if members is None else {"members": members}
-        found = seen(family(model, shape), pattern, input_shape=shape, probe=parse_probe(probe), seed=seed, **options)
+        found = seen(
+            family_from_text(model, shape), pattern, input_shape=shape, probe=parse_probe(probe), seed=seed, **options
+        )
     typer.echo(as_text(found.as_dict()) if as_json else repr(found))
 
 
@@ -245,14 +247,16 @@ def card(
     seed: Seed = 0,
 ) -> None:
     """One picture and a few lines of Markdown about a network's grain, for a README or a model card."""
-    with plain_words():
+    with one_sentence_errors():
         from netgrain.auditing.cards import card as made
         from netgrain.cli.parsing import parse_probe
         from netgrain.geometry.average import average_geometry
 
         check_folder(out)
         shape = parse_input(input_shape)
-        G = average_geometry(family(model, shape), shape, probe=parse_probe(probe), members=members, seed=seed)
+        G = average_geometry(
+            family_from_text(model, shape), shape, probe=parse_probe(probe), members=members, seed=seed
+        )
         written = made(model, G).save(out)
     typer.echo(written.read_text())
     typer.echo(f"written: {written} and {written.with_suffix('.png')}")

@@ -20,8 +20,8 @@ from netgrain.cli.parsing import (
     Seed,
     Size,
     as_text,
-    family,
-    plain_words,
+    family_from_text,
+    one_sentence_errors,
     samples_of,
 )
 from netgrain.runtime.errors import NetgrainError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from netgrain.complexity.variants import Complexities
     from netgrain.data.dataset import Dataset
-    from netgrain.families.members import Make
+    from netgrain.families.members import Family
 
 EXAMPLES = """  netgrain complexity mlp --data digits
   netgrain complexity resnet18:width=0.125,norm=batch --data cifar10 --data-dir data --limit 1000
@@ -99,7 +99,7 @@ def complexity(
 
     Without --weights: freshly initialised networks, and the numbers are mean ± standard error over them.
     """
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if limit is not None and limit < 1:
             raise NetgrainError(f"--limit expects at least one sample, found {limit}.")
         if members is not None and members < 1:
@@ -107,7 +107,7 @@ def complexity(
         if members is not None and weights is not None:
             raise NetgrainError("--members is for fresh networks, and --weights is one network; give one of them.")
         samples = samples_of(data, data_dir, download, size, limit, seed)
-        make = family(model, tuple(samples.X.shape[1:]))
+        make = family_from_text(model, tuple(samples.X.shape[1:]))
         count = 1 if weights is not None else members or MEMBERS
         found = _measured(make, count, samples, weights, estimator, rel_error, seed)
         report = _report(model, samples, weights, seed, found)
@@ -118,7 +118,7 @@ def complexity(
 
 
 def _measured(
-    make: Make,
+    make: Family,
     count: int,
     samples: Dataset,
     weights: Path | None,

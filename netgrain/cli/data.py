@@ -33,8 +33,8 @@ from netgrain.cli.parsing import (
     as_text,
     check_file,
     check_folder,
-    family,
-    plain_words,
+    family_from_text,
+    one_sentence_errors,
     print_rows,
     samples_of,
 )
@@ -66,7 +66,7 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score training samples by how strongly fresh networks react along them: x·Gx / x·x, x minus the mean sample."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if out is not None:
             check_file(out, ".csv", ".txt", new_folder=True)
         samples, G = _scored(model, data, data_dir, download, size, limit, probe, members, seed)
@@ -132,7 +132,7 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Keep the samples with the highest scores: those along which fresh networks react most."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
         check_file(out, ".csv", ".txt", new_folder=True)
@@ -160,7 +160,7 @@ def prune(
 
 def list_experiments(as_json: Json = False) -> None:
     """Show the experiments that can be run."""
-    with plain_words():
+    with one_sentence_errors():
         from netgrain.experiments import registry as experiments
 
         found = {name: experiments.title(name) for name in experiments.names()}
@@ -189,7 +189,7 @@ def run(
     """Run an experiment of the paper into a folder, draw its figure and judge its claims."""
     folder = out or Path("out") / f"{experiment}-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
-    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data.images import looking_in
         from netgrain.experiments.registry import preset, run_experiment
         from netgrain.runtime.engine_in_use import current
@@ -213,7 +213,7 @@ def claims(
     as_json: Json = False,
 ) -> None:
     """Judge the claims of a finished run again and redraw its figure, from its folder alone."""
-    with plain_words():
+    with one_sentence_errors():
         from netgrain.experiments.registry import conclude_again
 
         finished = conclude_again(folder)
@@ -266,7 +266,7 @@ def _scored(
 
     samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])
-    make = family(model, shape)
+    make = family_from_text(model, shape)
     return samples, average_geometry(make, shape, seed=seed, **options_for(place_of(probe, samples.X, seed), members))
 
 

@@ -46,7 +46,7 @@ WORDS: dict[Status, str] = {"info": "", "ok": "ok", "missing": "add", "warning":
 
 
 @dataclass(frozen=True)
-class Check:
+class Finding:
     """One line of the report; `status` is "info" where there is nothing to judge."""
 
     name: str
@@ -55,11 +55,11 @@ class Check:
     advice: str = ""
 
 
-def examine() -> list[Check]:
+def examine() -> list[Finding]:
     """Look at everything; a few seconds. Nothing raises: what goes wrong is a line of the report."""
     return [
-        Check("netgrain", __version__),
-        Check("python", f"{platform.python_version()} on {platform.platform()}"),
+        Finding("netgrain", __version__),
+        Finding("python", f"{platform.python_version()} on {platform.platform()}"),
         *(_version(name) for name in PACKAGES),
         *(_guarded(name, look) for name, look in LOOKS.items()),
         *(_extra(name) for name in EXTRAS),
@@ -67,7 +67,7 @@ def examine() -> list[Check]:
     ]
 
 
-def conclusion(checks: list[Check]) -> str:
+def conclusion(checks: list[Finding]) -> str:
     """One sentence about all checks; what is not there does not work, and is not said to."""
     if any(check.status == "fail" for check in checks):
         return f"Something is wrong: see the lines with {WORDS['fail']}."
@@ -80,99 +80,99 @@ def conclusion(checks: list[Check]) -> str:
     )
 
 
-def _version(package: str) -> Check:
+def _version(package: str) -> Finding:
     try:
-        return Check(package, importlib.metadata.version(package))
+        return Finding(package, importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:
-        return Check(package, "not installed", "fail", f"install it: pip install {package}")
+        return Finding(package, "not installed", "fail", f"install it: pip install {package}")
 
 
-def _guarded(name: str, look: Callable[[str], Check]) -> Check:
+def _guarded(name: str, look: Callable[[str], Finding]) -> Finding:
     try:
         return look(name)
     except Exception as e:  # a doctor reports a failure of any kind
-        return Check(name, f"{type(e).__name__}: {e}", "fail", "please report this line with the versions above")
+        return Finding(name, f"{type(e).__name__}: {e}", "fail", "please report this line with the versions above")
 
 
 # --- what can be added ------------------------------------------------------------------------------------------------
 
 
-def _extra(extra: str) -> Check:
+def _extra(extra: str) -> Finding:
     package, use = EXTRAS[extra]
     name = f"extra '{extra}'"
     try:
-        return Check(name, f"{package} {importlib.metadata.version(package)}", "ok")
+        return Finding(name, f"{package} {importlib.metadata.version(package)}", "ok")
     except importlib.metadata.PackageNotFoundError:
-        return Check(name, f"{package} is not installed, for {use}", "missing", install(extra))
+        return Finding(name, f"{package} is not installed, for {use}", "missing", install(extra))
 
 
-def _set(key: str) -> Check:
+def _set(key: str) -> Finding:
     name = f"data '{key}'"
     try:
-        return Check(name, place_of(key), "ok")
+        return Finding(name, place_of(key), "ok")
     except NetgrainError as e:
         if key == "digits":  # these cannot be downloaded
-            return Check(name, str(e), "missing")
+            return Finding(name, str(e), "missing")
         advice = f"{bringing(key)}, or set NETGRAIN_DATA to the folder that holds it"
-        return Check(name, f"{SETS[key]} was not found", "missing", advice)
+        return Finding(name, f"{SETS[key]} was not found", "missing", advice)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
-def _cores(name: str) -> Check:
+def _cores(name: str) -> Finding:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Check(name, f"{usable} usable of {os.cpu_count()}; torch uses {torch.get_num_threads()} threads")
+    return Finding(name, f"{usable} usable of {os.cpu_count()}; torch uses {torch.get_num_threads()} threads")
 
 
-def _memory(name: str) -> Check:
+def _memory(name: str) -> Finding:
     free = free_memory()
     found = f"{in_words(free)} free of {in_words(all_memory())}" if free < sys.maxsize else "unknown on this system"
-    return Check(name, found)
+    return Finding(name, found)
 
 
-def _accelerator(name: str) -> Check:
+def _accelerator(name: str) -> Finding:
     if torch.cuda.is_available():
-        return Check(name, f"CUDA: {torch.cuda.get_device_name(0)} (--device cuda)")
+        return Finding(name, f"CUDA: {torch.cuda.get_device_name(0)} (--device cuda)")
     if torch.backends.mps.is_available():
-        return Check(name, "MPS (--device mps)")
-    return Check(name, "none; everything runs on the CPU")
+        return Finding(name, "MPS (--device mps)")
+    return Finding(name, "none; everything runs on the CPU")
 
 
 def _square(unit: Mapping[str, Any]) -> Outcome:
     return Outcome({"square": unit["i"] ** 2})
 
 
-def _workers(name: str) -> Check:
+def _workers(name: str) -> Finding:
     count = most_workers()
     if count == 1:
-        return Check(name, "one process only: one core, or a system where forking is not safe")
+        return Finding(name, "one process only: one core, or a system where forking is not safe")
     units = [Unit({"i": i}) for i in range(4)]
     found = in_order(Processes(count).run(_square, units), units)
     if [o.numbers["square"] for o in found] != [0, 1, 4, 9]:
-        return Check(name, "forked processes give wrong answers", "fail", "use --workers 1 and report this")
-    return Check(name, f"{count} forked processes work", "ok")
+        return Finding(name, "forked processes give wrong answers", "fail", "use --workers 1 and report this")
+    return Finding(name, f"{count} forked processes work", "ok")
 
 
-def _engines(name: str) -> Check:
+def _engines(name: str) -> Finding:
     """Which engines could be used; nothing is started."""
     here = ["local", "processes"]
     for engine, package in {"ray": "ray", "slurm": "submitit"}.items():
         with suppress(importlib.metadata.PackageNotFoundError):  # named among the extras
             here.append(f"{engine} ({package} {importlib.metadata.version(package)})")
-    return Check(name, ", ".join(here))
+    return Finding(name, ", ".join(here))
 
 
-def _folder(name: str) -> Check:
+def _folder(name: str) -> Finding:
     try:
         with tempfile.TemporaryFile(dir=Path.cwd()):
-            return Check(name, f"{Path.cwd()} can be written to", "ok")
+            return Finding(name, f"{Path.cwd()} can be written to", "ok")
     except OSError as e:
         advice = "give --out a folder that you may write to"
-        return Check(name, f"cannot write here ({e.strerror})", "warning", advice)
+        return Finding(name, f"cannot write here ({e.strerror})", "warning", advice)
 
 
-def _speed(name: str) -> Check:
+def _speed(name: str) -> Finding:
     before = torch.get_num_threads()
     threads = max(before, most_workers())
     matrix = torch.randn(512, 512, generator=torch.Generator().manual_seed(0))
@@ -185,12 +185,12 @@ def _speed(name: str) -> Check:
         torch.set_num_threads(before)
     found = f"{1000 * seconds[1]:.0f} ms with one thread"
     if threads == 1:
-        return Check(name, found)
+        return Finding(name, found)
     found += f", {1000 * seconds[threads]:.0f} ms with {threads}"
     if seconds[threads] > 1.1 * seconds[1]:
         advice = "several threads are slower than one: the machine is busy, so expect longer times"
-        return Check(name, found, "warning", advice)
-    return Check(name, found, "ok")
+        return Finding(name, found, "warning", advice)
+    return Finding(name, found, "ok")
 
 
 def _seconds(matrix: torch.Tensor) -> float:
@@ -213,18 +213,18 @@ def _two_taps() -> nn.Module:
     return net
 
 
-def _integrated(name: str) -> Check:
+def _integrated(name: str) -> Finding:
     """The first layer integrated: the right matrix to rounding, up to the measured variance of the weights."""
     G = average_geometry(_two_taps, (1, 3), members=4, progress=False)
     error = float((G.matrix() / G.trace.value - KNOWN / KNOWN.trace()).abs().max())
     away = abs(G.trace.value - float(KNOWN.trace())) / max(G.trace.stderr, 1e-12)
     found = f"relative error {error:.1e}, trace {away:.1f} standard errors away"
     if not G.about.integration.startswith("first layer integrated"):
-        return Check(name, f"not integrated: {G.about.integration}", "fail", "report this with the versions above")
+        return Finding(name, f"not integrated: {G.about.integration}", "fail", "report this with the versions above")
     return _verdict(name, found, error < 1e-6 and away < FAR)
 
 
-def _sampled(name: str) -> Check:
+def _sampled(name: str) -> Finding:
     """Plain sampling: every entry within a few of its standard errors."""
     G = average_geometry(_two_taps, (1, 3), members=MEMBERS, first_layer="never", progress=False)
     form = G.form
@@ -234,13 +234,13 @@ def _sampled(name: str) -> Check:
     return _verdict(name, f"{G.members} members, largest deviation {away:.1f} standard errors", away < FAR)
 
 
-def _verdict(name: str, found: str, good: bool) -> Check:
+def _verdict(name: str, found: str, good: bool) -> Finding:
     if good:
-        return Check(name, found, "ok")
-    return Check(name, found, "fail", "results of this installation cannot be trusted; report this with the versions")
+        return Finding(name, found, "ok")
+    return Finding(name, found, "fail", "results of this installation cannot be trusted; report this with the versions")
 
 
-LOOKS: dict[str, Callable[[str], Check]] = {
+LOOKS: dict[str, Callable[[str], Finding]] = {
     "cores": _cores,
     "memory": _memory,
     "accelerator": _accelerator,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.cli.parsing import as_text, check_folder, plain_words, print_rows
+from netgrain.cli.parsing import as_text, check_folder, one_sentence_errors, print_rows
 
 if TYPE_CHECKING:
     from netgrain.groups.group import Group
@@ -38,7 +38,7 @@ def group(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.groups.parsing import parse
 
         if out is not None:

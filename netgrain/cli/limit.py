@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.cli.parsing import as_text, check_folder, plain_words, print_rows
+from netgrain.cli.parsing import as_text, check_folder, one_sentence_errors, print_rows
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def limit(
 
     The table shows the limit of training beside that of a fully connected network (the support vector machine).
     """
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain import groups
         from netgrain.equivariant.limits import limit as limit_of
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from netgrain.cli.parsing import plain_words
+from netgrain.cli.parsing import one_sentence_errors
 from netgrain.runtime.environment import environment
 
 EngineName = Annotated[
@@ -40,13 +40,13 @@ Device = Annotated[
 OPTIONS = {"engine": EngineName, "workers": Workers, "address": Address, "device": Device}
 
 
-def through_an_engine(command: Callable[..., None]) -> Callable[..., None]:
+def with_engine_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with these options; inside it, sampling, training and sweeps go where they say."""
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:
         asked = {name: values.pop(name) for name in OPTIONS}
-        with plain_words(), on_device(asked.pop("device")):
+        with one_sentence_errors(), on_device(asked.pop("device")):
             from netgrain.runtime.engine_in_use import using
 
             with using(_chosen(**asked)):

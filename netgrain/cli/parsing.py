@@ -21,7 +21,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
-    from netgrain.families.members import Make
+    from netgrain.families.members import Family
     from netgrain.families.probes import Probe
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
@@ -29,7 +29,7 @@ BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
 
 def known_model(written: str | list[str]) -> str | list[str]:
     """The models of a command line, refused before torch is loaded if they cannot be any."""
-    with plain_words():
+    with one_sentence_errors():
         for spec in [written] if isinstance(written, str) else written or []:
             check_name(spec, Path.cwd())
     return written
@@ -79,7 +79,7 @@ def parse_input(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Make:
+def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Family:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
     from netgrain.models.specs import load_model
     from netgrain.runtime.memory import shortage
@@ -96,11 +96,11 @@ def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Mak
         defaults["channels"] = sizes[0]
     if square:
         defaults["image_size"] = sizes[1]
-    family = load_model(spec, **defaults)
+    family_from_text = load_model(spec, **defaults)
     try:
         if builtin:
-            _check_weights(spec, family)
-        family()
+            _check_weights(spec, family_from_text)
+        family_from_text()
     except NetgrainError:
         raise
     except (Exception, SystemExit) as e:  # the user's own code may raise anything
@@ -109,14 +109,14 @@ def family(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Mak
         raise NetgrainError(
             f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
         ) from e
-    return family
+    return family_from_text
 
 
-def _check_weights(spec: str, family: Make) -> None:
+def _check_weights(spec: str, family_from_text: Family) -> None:
     """Memory is promised generously, and then the system ends who uses it: better to count first."""
     from netgrain.runtime.memory import free_memory, in_words, weights_in_bytes
 
-    if (needed := weights_in_bytes(family)) > (free := free_memory()):
+    if (needed := weights_in_bytes(family_from_text)) > (free := free_memory()):
         raise NetgrainError(
             f"the weights of '{spec}' take {in_words(needed)} for this input, {in_words(free)} of memory are free; "
             "choose a smaller width, depth or input."
@@ -155,7 +155,7 @@ def _read_npz(path: Path) -> Dataset:
 
 
 @contextmanager
-def plain_words(interrupted: str | Callable[[], str] = "nothing was written") -> Iterator[None]:
+def one_sentence_errors(interrupted: str | Callable[[], str] = "nothing was written") -> Iterator[None]:
     """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", GrainWarning)
@@ -214,7 +214,7 @@ def check_folder(out: Path) -> None:
 
 def source_given(data: str, *, folders: bool) -> str:
     """--data as it was written, looked at while the command line is read: before torch is loaded."""
-    with plain_words():
+    with one_sentence_errors():
         check_source(data, folders=folders)
     return data
 
@@ -235,7 +235,7 @@ def check_file(out: Path, *suffixes: str, new_folder: bool = False) -> None:
         raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
 
 
-def source_of(make: Make) -> str | None:
+def source_of(make: Family) -> str | None:
     """What the file of a user's model is now: members of two versions of it are not mixed."""
     import inspect
 
@@ -256,16 +256,16 @@ def digest_of(file: str) -> str | None:
 
 
 @contextmanager
-def kept_in(folder: Path | None, about: dict[str, Any], resume: bool) -> Iterator[Any]:
+def resumable(folder: Path | None, about: dict[str, Any], resume: bool) -> Iterator[Any]:
     """Inside, units that are finished are kept in this folder (None: they are not)."""
     if folder is None:
         yield None
         return
     from netgrain.runtime.engine_in_use import current, using
     from netgrain.runtime.processes import Processes
-    from netgrain.runtime.run_folder import Keeping
+    from netgrain.runtime.run_folder import ResumableEngine
 
-    keeping = Keeping(folder, "geometry", about, current() or Processes(), resume=resume)
+    keeping = ResumableEngine(folder, "geometry", about, current() or Processes(), resume=resume)
     try:
         with using(keeping):
             yield keeping

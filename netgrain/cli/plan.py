@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.cli.parsing import as_text, plain_words, print_rows
+from netgrain.cli.parsing import as_text, one_sentence_errors, print_rows
 from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
-from netgrain.runtime.cost import Plan, Planner, duration, explore
+from netgrain.runtime.cost import Cost, CostEngine, duration, explore
 
 if TYPE_CHECKING:
-    from netgrain.runtime.cost import Plan
+    from netgrain.runtime.cost import Cost
 
 EXAMPLES = """\b
 Examples:
@@ -33,12 +33,12 @@ DryRun = Annotated[
 MANY = 3  # experiments from which on one unit of each stage is measured
 
 
-def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Plan:
+def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Cost:
     from netgrain.experiments.registry import plan_experiment
-    from netgrain.runtime.cost import SAMPLES, Plan
+    from netgrain.runtime.cost import SAMPLES, Cost
     from netgrain.runtime.progress import Bar
 
-    whole = Plan()
+    whole = Cost()
     said: dict[str, list[str]] = {}
     with Bar("measuring", len(names)) as bar:
         for name in names:
@@ -51,7 +51,7 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
     return whole
 
 
-def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Plan:
+def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Cost:
     from netgrain.geometry.reduction import memory_needed
     from netgrain.runtime.engine_in_use import using
 
@@ -62,9 +62,9 @@ def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int 
     return plan_geometry(through, members, partial(memory_needed, math.prod(sizes)), kept=kept)
 
 
-def show(plan: Plan, out: Path, as_json: bool) -> None:
+def show(plan: Cost, out: Path, as_json: bool) -> None:
     """Print it, then refuse what cannot fit."""
-    with plain_words():
+    with one_sentence_errors():
         from netgrain.runtime.engine_in_use import current
         from netgrain.runtime.processes import Processes
 
@@ -77,7 +77,7 @@ def show(plan: Plan, out: Path, as_json: bool) -> None:
         plan.check(workers, out, elsewhere=engine.name in ("ray", "slurm"))
 
 
-def _together(name: str, plan: Plan) -> list[Any]:
+def _together(name: str, plan: Cost) -> list[Any]:
     """The stages of one experiment as one line."""
     from netgrain.runtime.cost import Stage
 
@@ -100,10 +100,10 @@ def _together(name: str, plan: Plan) -> list[Any]:
 
 
 def plan_geometry(
-    sample: Callable[[Planner], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
-) -> Plan:
+    sample: Callable[[CostEngine], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
+) -> Cost:
     """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
-    planner = Planner(stop=True)
+    planner = CostEngine(stop=True)
     planner.label = "members"
     started = time.monotonic()
     explore(partial(sample, planner), planner.plan)

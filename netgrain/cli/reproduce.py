@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netgrain.cli import plan as plan_command
-from netgrain.cli.parsing import BAD_INPUT, Json, as_text, check_folder, plain_words
+from netgrain.cli.parsing import BAD_INPUT, Json, as_text, check_folder, one_sentence_errors
 from netgrain.cli.plan import DryRun
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def reproduce(
     """
     folder = out or Path("out") / f"reproduction-{scale}"
     kept = f"what was finished is in {folder}; go on with --resume"
-    with plain_words(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with one_sentence_errors(kept), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.data.images import looking_in
         from netgrain.experiments.reproduction import chosen
         from netgrain.experiments.reproduction import reproduce as run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netgrain.cli.parsing import as_text, check_folder, plain_words
+from netgrain.cli.parsing import as_text, check_folder, one_sentence_errors
 
 if TYPE_CHECKING:
     from netgrain.experiments.theory.statements import Statement
@@ -51,12 +51,12 @@ def theory(
 
     Each number stands beside what the paper prints and what is predicted here; docs/theory.md derives the latter.
     """
-    with plain_words(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.experiments.theory.measuring import check
+    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
+        from netgrain.experiments.theory.measuring import measure_statements
 
         if out is not None:
             check_folder(out)
-        found = check(name, scale, seed, data_dir=data_dir)
+        found = measure_statements(name, scale, seed, data_dir=data_dir)
         written = [] if out is None else _write(found, scale, seed, data_dir, out)
     if as_json:
         typer.echo(as_text([s.as_dict() for s in found]))

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from netgrain.closed_form.gaussian_expectations import Activation, Erf, Exponential, Gelu, Wave
+from netgrain.closed_form.gaussian_expectations import Activation, ErfMoments, Exponential, Gelu, Wave
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
 
-Make = Callable[..., Activation | None]
+ActivationRow = Callable[..., Activation | None]
 
 
 def activation_of(
@@ -57,7 +57,7 @@ def _hashable(function: object) -> bool:
     return True
 
 
-def _smooth(function: Callable[..., Tensor], *bends: float) -> Make:
+def _smooth(function: Callable[..., Tensor], *bends: float) -> ActivationRow:
     def make(name: str, **parameters: float) -> Activation:
         return Activation(name, lambda z: function(z, **parameters), homogeneous=False, kinks=(), bends=bends)
 
@@ -151,7 +151,7 @@ def _power(name: str, exponent: float) -> Activation | None:
     return Activation(f"power {int(exponent)}", lambda z: z.pow(int(exponent)), homogeneous=False, kinks=())
 
 
-_TABLE: dict[str, tuple[dict[str, Any], Make]] = {
+_TABLE: dict[str, tuple[dict[str, Any], ActivationRow]] = {
     "relu": ({}, _relu),
     "leaky_relu": ({"negative_slope": 0.01}, _leaky_relu),
     "abs": ({}, lambda name: _pieces(name, torch.abs, (0.0,), -1.0, 1.0)),
@@ -179,7 +179,7 @@ _TABLE: dict[str, tuple[dict[str, Any], Make]] = {
     "tanhshrink": ({}, _smooth(F.tanhshrink)),
     "atan": ({}, _smooth(torch.atan)),
     "asinh": ({}, _smooth(torch.asinh)),
-    "erf": ({}, lambda name: Erf(name, torch.erf, homogeneous=False, kinks=())),
+    "erf": ({}, lambda name: ErfMoments(name, torch.erf, homogeneous=False, kinks=())),
     "erfc": ({}, _smooth(torch.erfc)),
     "sin": ({}, lambda name: Wave(name, torch.sin, homogeneous=False, kinks=())),
     "cos": ({}, lambda name: Wave(name, torch.cos, homogeneous=False, kinks=())),

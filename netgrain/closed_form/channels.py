@@ -46,7 +46,7 @@ def sum_or_none(a: Moment | None, b: Moment | None) -> Moment | None:
     return b if a is None else a if b is None else a.plus(b)
 
 
-class Process(ABC):
+class Channel(ABC):
     """One channel over positions of the given sizes."""
 
     sizes: tuple[int, ...]
@@ -67,16 +67,16 @@ class Process(ABC):
         """E[φ'(v(p)) φ'(v(p'))]."""
         raise NeedsMembers("an activation after a sum that already went through one")
 
-    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+    def moved(self, move: Callable[[Moment], Moment]) -> Channel:
         """After a linear map of the positions."""
         return Moved(move(self.second()), moved_or_none(move, self.second_tangent()))
 
-    def scaled(self, factor: float) -> Process:
+    def scaled(self, factor: float) -> Channel:
         return self.moved(lambda m: m.scaled(factor))
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed(Process):
+class ConstantChannel(Channel):
     """The same known number at every channel and position."""
 
     value: float
@@ -94,21 +94,21 @@ class Fixed(Process):
         slope = float(activation.derivative(torch.tensor(self.value, dtype=torch.float64)))
         return ones(self.sizes).scaled(slope**2)
 
-    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+    def moved(self, move: Callable[[Moment], Moment]) -> Channel:
         moved = move(ones(self.sizes))
         if self.value == 0:
-            return Fixed(0.0, moved.sizes)
+            return ConstantChannel(0.0, moved.sizes)
         total = moved.constant()
         if total is None:
             return Moved(moved.scaled(self.value**2))
-        return Fixed(self.value * float(total) ** 0.5, moved.sizes)
+        return ConstantChannel(self.value * float(total) ** 0.5, moved.sizes)
 
-    def scaled(self, factor: float) -> Process:
-        return Fixed(self.value * factor, self.sizes)
+    def scaled(self, factor: float) -> Channel:
+        return ConstantChannel(self.value * factor, self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
-class Points(Process):
+class Points(Channel):
     """The input itself: known numbers at every position."""
 
     values: Tensor  # (points, *sizes) float64
@@ -147,7 +147,7 @@ class Points(Process):
         )
         return Full(sizes, (rows.mT @ moving).reshape(len(moving), *sizes, *sizes))
 
-    def scaled(self, factor: float) -> Process:
+    def scaled(self, factor: float) -> Channel:
         return self.mapped(lambda x: x * factor)
 
     def mapped(self, linear: Callable[[Tensor], Tensor], shift: float = 0.0) -> Points:
@@ -156,7 +156,7 @@ class Points(Process):
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(Process):
+class GaussianChannel(Channel):
     """A Gaussian process with constant mean: what a wide layer's pre-activations become."""
 
     covariance: Moment
@@ -216,18 +216,18 @@ class Gaussian(Process):
     def slope_kernel(self, activation: Activation) -> Moment:
         return self.through(activation)[1]
 
-    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+    def moved(self, move: Callable[[Moment], Moment]) -> Channel:
         if self.centre != 0:
             return super().moved(move)
-        return Gaussian(move(self.covariance), 0.0, self.width, moved_or_none(move, self.tangent))
+        return GaussianChannel(move(self.covariance), 0.0, self.width, moved_or_none(move, self.tangent))
 
-    def scaled(self, factor: float) -> Process:
+    def scaled(self, factor: float) -> Channel:
         tangent = moved_or_none(lambda m: m.scaled(factor**2), self.tangent)
-        return Gaussian(self.covariance.scaled(factor**2), self.centre * factor, self.width, tangent)
+        return GaussianChannel(self.covariance.scaled(factor**2), self.centre * factor, self.width, tangent)
 
 
 @dataclass(frozen=True, eq=False)
-class BiasOnly(Process):
+class BiasOnly(Channel):
     """One random number per channel, the same at every position: a layer's bias where its input is zero.
 
     PyTorch's default bias is uniform, not Gaussian; its one-dimensional law is used as it is.
@@ -255,18 +255,18 @@ class BiasOnly(Process):
     def slope_kernel(self, activation: Activation) -> Moment:
         return self.through(activation)[1]
 
-    def moved(self, move: Callable[[Moment], Moment]) -> Process:
+    def moved(self, move: Callable[[Moment], Moment]) -> Channel:
         moved = move(ones(self.sizes))
         if (total := moved.constant()) is not None:
             return BiasOnly(self.law, moved.sizes, self.factor * float(total) ** 0.5)
         return Moved(moved.scaled(self.factor**2 * (self.law.variance + self.law.mean**2)))
 
-    def scaled(self, factor: float) -> Process:
+    def scaled(self, factor: float) -> Channel:
         return BiasOnly(self.law, self.sizes, self.factor * factor)
 
 
 @dataclass(frozen=True, eq=False)
-class Moved(Process):
+class Moved(Channel):
     """Something of which only the second moment is known."""
 
     moment: Moment
@@ -284,11 +284,11 @@ class Moved(Process):
 
 
 @dataclass(frozen=True, eq=False)
-class Activated(Process):
+class Activated(Channel):
     """φ of another process."""
 
     activation: Activation
-    of: Gaussian | BiasOnly
+    of: GaussianChannel | BiasOnly
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -302,7 +302,7 @@ class Activated(Process):
         return self._second
 
     def second_tangent(self) -> Moment | None:
-        found = self.of.dependence(self.activation) if isinstance(self.of, Gaussian) else None
+        found = self.of.dependence(self.activation) if isinstance(self.of, GaussianChannel) else None
         return None if found is None else found.along()
 
     def mean(self) -> Tensor:
@@ -313,7 +313,7 @@ class Activated(Process):
 
 
 @dataclass(frozen=True, eq=False)
-class Observed(Process):
+class ObservedChannel(Channel):
     """The channels of real members at real points: (points, channels, positions)."""
 
     values: Tensor
@@ -323,32 +323,32 @@ class Observed(Process):
         raise AssertionError("observed passes carry no forward moments")
 
 
-def activated(activation: Activation, process: Process) -> Process:
+def activated(activation: Activation, process: Channel) -> Channel:
     """The process after an activation."""
-    if isinstance(process, Fixed):
+    if isinstance(process, ConstantChannel):
         if process.value in activation.kinks:
             raise AtKink
-        return Fixed(float(activation(torch.tensor(process.value, dtype=torch.float64))), process.sizes)
-    if isinstance(process, Gaussian | BiasOnly):
+        return ConstantChannel(float(activation(torch.tensor(process.value, dtype=torch.float64))), process.sizes)
+    if isinstance(process, GaussianChannel | BiasOnly):
         return Activated(activation, process)
     raise NeedsMembers("an activation of something that is not Gaussian")
 
 
-def summed(a: Process, b: Process) -> Process:
+def summed(a: Channel, b: Channel) -> Channel:
     """a + b for independent processes of which one is centred."""
-    if isinstance(a, Fixed):
+    if isinstance(a, ConstantChannel):
         a, b = b, a
-    if isinstance(b, Fixed):
+    if isinstance(b, ConstantChannel):
         if b.value == 0:
             return a
-        if isinstance(a, Fixed):
-            return Fixed(a.value + b.value, a.sizes)
-        if isinstance(a, Gaussian):
-            return Gaussian(a.covariance, a.centre + b.value, a.width, a.tangent)
+        if isinstance(a, ConstantChannel):
+            return ConstantChannel(a.value + b.value, a.sizes)
+        if isinstance(a, GaussianChannel):
+            return GaussianChannel(a.covariance, a.centre + b.value, a.width, a.tangent)
     tangent = sum_or_none(a.second_tangent(), b.second_tangent())
-    if isinstance(a, Gaussian) and isinstance(b, Gaussian):
-        return Gaussian(a.covariance.plus(b.covariance), a.centre + b.centre, min(a.width, b.width), tangent)
+    if isinstance(a, GaussianChannel) and isinstance(b, GaussianChannel):
+        return GaussianChannel(a.covariance.plus(b.covariance), a.centre + b.centre, min(a.width, b.width), tangent)
     total = a.second().plus(b.second())
-    if any(isinstance(p, Gaussian) and p.centre == 0 for p in (a, b)):
+    if any(isinstance(p, GaussianChannel) and p.centre == 0 for p in (a, b)):
         return Moved(total, tangent)
     raise NeedsMembers("a sum of two things that both have a mean")

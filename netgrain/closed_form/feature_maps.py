@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from netgrain.closed_form.channels import Observed, Points, Process, moved_or_none, sum_or_none
+from netgrain.closed_form.channels import Channel, ObservedChannel, Points, moved_or_none, sum_or_none
 from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.moments import Moment
 from netgrain.families.trace import Step, Unsupported
@@ -26,7 +26,7 @@ class Slope:
     """A gradient was multiplied by φ' of this process."""
 
     activation: Activation
-    of: Process
+    of: Channel
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,23 +70,23 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ChannelBlock:
     """Channels that are copies of one process."""
 
     channels: int
-    process: Process
+    process: Channel
     sources: frozenset[int]  # steps whose weights make these channels random
     fresh: bool = False  # linear in zero-mean weights that nothing else here depends on
     narrow: str = ""  # a depthwise layer that keeps this channel from ever being Gaussian
 
 
 @dataclass(eq=False)
-class Value:
+class FeatureMap:
     """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it."""
 
     axes: Axes
     sizes: tuple[int, ...]  # of the position atoms 0, 1, …
-    blocks: tuple[Block, ...]
+    blocks: tuple[ChannelBlock, ...]
     step: Step | None = None
     send: Callable[[int, Term], None] = lambda _block, _term: None  # to the values this one was made of
     holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
@@ -124,7 +124,7 @@ class Value:
             yield start, start + b.channels
             start += b.channels
 
-    def observed(self, tensor: Tensor) -> list[Observed]:
+    def observed(self, tensor: Tensor) -> list[ObservedChannel]:
         """A real tensor (points, *shape) as processes, one per block."""
         n = len(tensor)
         atoms = [a for axis in self.axes for a in axis]
@@ -133,7 +133,7 @@ class Value:
         order = [1 + atoms.index(CHANNEL)] if has_channel else []
         order += [1 + atoms.index(k) for k in range(len(self.sizes))]
         flat = split.permute(0, *order).reshape(n, self.channels if has_channel else 1, -1)
-        return [Observed(flat[:, a:b], self.sizes) for a, b in self.spans()]
+        return [ObservedChannel(flat[:, a:b], self.sizes) for a, b in self.spans()]
 
 
 def where(step: Step | None) -> str:
@@ -141,7 +141,7 @@ def where(step: Step | None) -> str:
 
 
 def derived(
-    value: Value,
+    value: FeatureMap,
     step: Step,
     axes: Axes,
     sizes: tuple[int, ...],
@@ -149,12 +149,12 @@ def derived(
     backward: Callable[[Moment], Moment],
     on_points: Callable[[Tensor], Tensor],
     averager: Callable[[Term], Term] | None,
-) -> Value:
+) -> FeatureMap:
     """A linear map of positions, the same for every channel. averager: needed where the map mixes positions."""
 
-    def moved(process: Process) -> Process:
-        if isinstance(process, Observed):
-            return Observed(process.values[..., :0], sizes)  # the real numbers are filled in by the pass
+    def moved(process: Channel) -> Channel:
+        if isinstance(process, ObservedChannel):
+            return ObservedChannel(process.values[..., :0], sizes)  # the real numbers are filled in by the pass
         return process.mapped(on_points) if isinstance(process, Points) else process.moved(forward)
 
     blocks = tuple(replace(b, process=moved(b.process)) for b in value.blocks)
@@ -164,10 +164,10 @@ def derived(
             term = averager(term)
         value.receive(block, term.moved(backward))
 
-    return Value(axes, sizes, blocks, step, send)
+    return FeatureMap(axes, sizes, blocks, step, send)
 
 
-def reshaped(value: Value, shape: Sequence[int], step: Step) -> Value:
+def reshaped(value: FeatureMap, shape: Sequence[int], step: Step) -> FeatureMap:
     """Regroup atoms for a new shape (without the batch); a position atom may have to be split."""
     if not shape and not value.sizes:
         return renamed(value, (), step)  # one output, without an axis of its own
@@ -208,7 +208,9 @@ def reshaped(value: Value, shape: Sequence[int], step: Step) -> Value:
     return _regrouped(value, groups, splits, step)
 
 
-def _regrouped(value: Value, groups: list[list[tuple[int, int]]], splits: dict[int, list[int]], step: Step) -> Value:
+def _regrouped(
+    value: FeatureMap, groups: list[list[tuple[int, int]]], splits: dict[int, list[int]], step: Step
+) -> FeatureMap:
     number: dict[tuple[int, int], int] = {}
     sizes: list[int] = []
     for k in range(len(value.sizes)):
@@ -234,12 +236,12 @@ def _regrouped(value: Value, groups: list[list[tuple[int, int]]], splits: dict[i
     return derived(value, step, axes, tuple(sizes), forward, backward, lambda x: x.reshape(len(x), *sizes), None)
 
 
-def renamed(value: Value, axes: Axes, step: Step | None) -> Value:
+def renamed(value: FeatureMap, axes: Axes, step: Step | None) -> FeatureMap:
     """The same positions under other tensor axes."""
-    return Value(axes, value.sizes, value.blocks, step, value.receive)
+    return FeatureMap(axes, value.sizes, value.blocks, step, value.receive)
 
 
-def arranged(value: Value, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> Value:
+def arranged(value: FeatureMap, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> FeatureMap:
     """One position atom per group of the present ones, in that order; axes are in the new numbering."""
     flat = [k for group in groups for k in group]
     if flat == list(range(len(value.sizes))) and all(len(group) == 1 for group in groups):
@@ -267,14 +269,14 @@ def arranged(value: Value, groups: Sequence[Sequence[int]], axes: Axes, step: St
 
 
 def cut_channels(
-    value: Value, start: int, stop: int, axes: Axes, step: Step, averager: Callable[[Term], Term]
-) -> Value:
+    value: FeatureMap, start: int, stop: int, axes: Axes, step: Step, averager: Callable[[Term], Term]
+) -> FeatureMap:
     """Some of the channels, as they are."""
-    kept: list[tuple[int, Block]] = []
+    kept: list[tuple[int, ChannelBlock]] = []
     for i, ((a, b), block) in enumerate(zip(value.spans(), value.blocks, strict=True)):
         count = min(b, stop) - max(a, start)
         if count > 0:
-            kept.append((i, Block(count, block.process, block.sources, block.fresh, block.narrow)))
+            kept.append((i, ChannelBlock(count, block.process, block.sources, block.fresh, block.narrow)))
 
     def send(block: int, term: Term) -> None:
         # spread over all channels of the block: their average is what the layers below see
@@ -284,4 +286,4 @@ def cut_channels(
             term = averager(term)
         value.receive(i, term.scaled(share))
 
-    return Value(axes, value.sizes, tuple(b for _, b in kept), step, send)
+    return FeatureMap(axes, value.sizes, tuple(b for _, b in kept), step, send)

@@ -345,7 +345,7 @@ class Smooth(Activation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Erf(Smooth):
+class ErfMoments(Smooth):
     """erf(x). With mean zero and D = (1 + 2K_pp)(1 + 2K_p'p') − 4K_pp'² (Williams 1998, eq. 11):
 
     κ₀ = (2/π) asin(2K_pp' / √((1 + 2K_pp)(1 + 2K_p'p'))),      κ₁ = 4 / (π √D)

@@ -9,11 +9,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import Fixed, Gaussian, NeedsMembers, Observed, Points, sum_or_none
-from netgrain.closed_form.feature_maps import Block, Choice, Factor, Gain, Slope, Term, Value
+from netgrain.closed_form.channels import (
+    ConstantChannel,
+    GaussianChannel,
+    NeedsMembers,
+    ObservedChannel,
+    Points,
+    sum_or_none,
+)
+from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, Term
 from netgrain.closed_form.moments import Full, Moment, identity, ones
 from netgrain.closed_form.rules import RULES, Pass, norms, pointwise, positions, recorded_activation, weighted
-from netgrain.families.initialisation import CannotRead, Laws, TensorLaw
+from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
 from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.runtime.errors import NetgrainError
@@ -30,7 +37,7 @@ class Propagation:
     def __init__(
         self,
         trace: Trace,
-        laws: Laws,
+        laws: Initialisation,
         output: Output,
         *,
         points: Tensor | None = None,  # (points, *input_shape); None: the origin
@@ -59,10 +66,12 @@ class Propagation:
         """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs."""
         needed = _needed(self.trace)
         sizes = self.trace.input_shape
-        start = Fixed(0.0, sizes) if self.points is None else Points(self.points.double(), self.directions)
-        x = Value(tuple((k,) for k in range(len(sizes))), sizes, (Block(1, start, frozenset([-1])),), holds=True)
-        values: dict[Ref, Value] = {Ref(-1): x}
-        order: list[Value] = []
+        start = ConstantChannel(0.0, sizes) if self.points is None else Points(self.points.double(), self.directions)
+        x = FeatureMap(
+            tuple((k,) for k in range(len(sizes))), sizes, (ChannelBlock(1, start, frozenset([-1])),), holds=True
+        )
+        values: dict[Ref, FeatureMap] = {Ref(-1): x}
+        order: list[FeatureMap] = []
         for step in self.trace.steps:
             if step.index not in needed:
                 continue
@@ -72,7 +81,7 @@ class Propagation:
                 if value.shape() != step.shapes[item][1:]:
                     raise Unsupported(f"{step.where} has a shape that was not understood")
                 # several names for one value: each place collects its own gradients
-                value = Value(value.axes, value.sizes, value.blocks, step, value.send, holds=True)
+                value = FeatureMap(value.axes, value.sizes, value.blocks, step, value.send, holds=True)
                 if self.seen is not None:
                     self._observe(value, self.seen.steps[step.index].outputs[item])
                 values[Ref(step.index, item)] = value
@@ -104,13 +113,14 @@ class Propagation:
             total += times_vectors(self.weights, self.points.double())
         return total
 
-    def _observe(self, value: Value, tensor: Tensor) -> None:
+    def _observe(self, value: FeatureMap, tensor: Tensor) -> None:
         processes = value.observed(tensor)
         value.blocks = tuple(
-            Block(b.channels, p, b.sources, b.fresh, b.narrow) for b, p in zip(value.blocks, processes, strict=True)
+            ChannelBlock(b.channels, p, b.sources, b.fresh, b.narrow)
+            for b, p in zip(value.blocks, processes, strict=True)
         )
 
-    def _seed(self, y: Value) -> None:
+    def _seed(self, y: FeatureMap) -> None:
         """The gradient of the chosen outputs at the output itself, per channel."""
         if self.output == "all":
             for i in range(len(y.blocks)):
@@ -178,7 +188,7 @@ class Propagation:
         """Average over the random factors of a term; independent weights above make this legitimate."""
         random = []
         for f in term.factors:
-            if isinstance(f, Slope) and isinstance(f.of, Fixed):
+            if isinstance(f, Slope) and isinstance(f.of, ConstantChannel):
                 term = term.times(f.of.slope_kernel(f.activation))
             elif isinstance(f, Slope) and f.activation.name == "identity":
                 continue
@@ -190,7 +200,7 @@ class Propagation:
         if self.observing:
             self.exact = False
             self.leaves_out("slopes are observed on members")
-            seen = [f.of.values.shape[1] for f in random if isinstance(f, Slope) and isinstance(f.of, Observed)]
+            seen = [f.of.values.shape[1] for f in random if isinstance(f, Slope) and isinstance(f.of, ObservedChannel)]
             self.narrowest = min(self.narrowest, *seen) if seen else self.narrowest
             return Term(_observed_average(moment, random), (), True)
         if len(random) > 1:
@@ -198,7 +208,7 @@ class Propagation:
         slope = random[0]
         assert isinstance(slope, Slope)
         weights = term.weights
-        if isinstance(slope.of, Gaussian):
+        if isinstance(slope.of, GaussianChannel):
             self.exact = False
             self.narrowest = min(self.narrowest, slope.of.width)
             self.positions = max(self.positions, math.prod(slope.of.sizes))
@@ -209,7 +219,7 @@ class Propagation:
         return Term(moment.times(slope.of.slope_kernel(slope.activation)), (), True, weights)
 
 
-def _apply(step: Step, values: list[Value], run: Pass) -> list[Value]:
+def _apply(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     """The values that a step makes of others."""
     activation = recorded_activation(step)
     if activation is not None and len(values) == 1:
@@ -240,7 +250,7 @@ def _along_the_way(factors: Sequence[Factor]) -> tuple[Tensor | None, Tensor | N
         if isinstance(f, Gain):
             here = f.values[None, :, None]
         else:
-            assert isinstance(f.of, Observed)
+            assert isinstance(f.of, ObservedChannel)
             here = f.activation.derivative(f.of.values)
             if winners is not None:
                 here = here.gather(2, winners)

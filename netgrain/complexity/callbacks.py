@@ -17,7 +17,7 @@ from torch.utils.data import (
 )
 
 from netgrain.runtime.errors import NetgrainError, install
-from netgrain.runtime.randomness import seeded, stream
+from netgrain.runtime.randomness import derived_seed, seeded
 
 WHOLE = (RandomSampler, SequentialSampler, DistributedSampler)  # go through all of a data set
 
@@ -44,7 +44,7 @@ def random_batch(loader: Any, count: int | None, seed: int, *, any_sampler: bool
     simple = isinstance(order, BatchSampler) and isinstance(order.sampler, WHOLE)
     if order is None or not (simple or any_sampler) or not hasattr(loader.dataset, "__len__"):
         return None
-    with seeded(stream(seed, "samples")):  # random augmentations draw from generators that belong to the training
+    with seeded(derived_seed(seed, "samples")):  # random augmentations draw from generators that belong to the training
         chosen = torch.randperm(len(loader.dataset))[:count].sort().values.tolist()
         return loader.collate_fn([loader.dataset[i] for i in chosen])
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_finite, checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
-from netgrain.complexity.functions import Map, map_of
+from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
@@ -163,7 +163,7 @@ def _reach(estimate: Estimate) -> float:
     return float(stdtrit(max(estimate.n - 1, 1), LEVEL)) * estimate.stderr if estimate.stderr else 0.0
 
 
-def _margins(f: Map, labels: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+def _margins(f: MeasuredFunction, labels: Tensor, batch: int) -> tuple[Tensor, Tensor]:
     """f_y − max_{j≠y} f_j and its squared gradient, at every point."""
     margins, slopes = [], []
     for part in torch.arange(f.n).split(batch):

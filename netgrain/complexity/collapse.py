@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from netgrain.complexity.certificates import Poincare, poincare_constants
 from netgrain.complexity.checks import checked_labels
 from netgrain.complexity.estimators import BATCH, squared_norms
-from netgrain.complexity.functions import Map, map_of
+from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 
@@ -141,7 +141,7 @@ def _off_diagonal(pairs: Tensor) -> float:
     return float(pairs.sum()) / (len(pairs) * (len(pairs) - 1))
 
 
-def _embedding(f: Map, batch: int) -> Tensor:
+def _embedding(f: MeasuredFunction, batch: int) -> Tensor:
     with torch.no_grad():
         return torch.cat([f.call(f.points(part)).cpu().double() for part in torch.arange(f.n).split(batch)])
 

@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_effort, check_finite, described, known
-from netgrain.complexity.functions import Map, Of, map_of
+from netgrain.complexity.functions import MeasuredFunction, Of, map_of
 from netgrain.complexity.jacobian_products import Directions, forward_norms, reverse_norms
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")
@@ -200,7 +200,7 @@ class SquaredNorms:
 
 
 def squared_norms(
-    f: Map,
+    f: MeasuredFunction,
     *,
     estimator: str = "auto",
     rel_error: float = 0.02,
@@ -246,7 +246,7 @@ def squared_norms(
 class _Run:
     """Passes over the points of one map; probes that were made are kept."""
 
-    def __init__(self, f: Map, batch: int, seed: int, progress: bool | None) -> None:
+    def __init__(self, f: MeasuredFunction, batch: int, seed: int, progress: bool | None) -> None:
         self.f, self.batch, self.seed, self.progress = f, batch, seed, progress
         self.samples = torch.empty(f.n, 0, dtype=torch.float64)  # one column per probe
 
@@ -277,7 +277,7 @@ class _Run:
             variances = self.samples.var(1) / m
         else:
             count = min(f.n, max(PILOTS, f.n // 16))
-            generator = torch.Generator().manual_seed(stream(self.seed, "pilot"))
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, "pilot"))
             pilots = torch.randperm(f.n, generator=generator)[:count].sort().values
             # one output has nothing to be drawn from but itself
             second = self._over(pilots, range(1, 2), vectors, kind)[:, 0]

@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class MeasuredFunction:
     """x ↦ h(f(x)) on given points: d numbers in, k numbers out; no gradient reaches a parameter."""
 
     call: Callable[[Tensor], Tensor]  # (points, *input_shape) → (points, k)
@@ -66,7 +66,7 @@ class Map:
 
 
 @contextmanager
-def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = None) -> Iterator[Map]:
+def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = None) -> Iterator[MeasuredFunction]:
     """The checked map of a model, for as long as the block lasts; the model is left as it was found."""
     X = checked_points(X)
     check_mode(model)
@@ -91,7 +91,7 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
             with torch.enable_grad():
                 if not call(few.requires_grad_(True)).requires_grad:
                     check_connected(call, few)
-        yield Map(call, X, width[-1], device, dtype)
+        yield MeasuredFunction(call, X, width[-1], device, dtype)
 
 
 def _transformed(y: Tensor, h: Callable[[Tensor], Tensor], of: Of) -> Tensor:

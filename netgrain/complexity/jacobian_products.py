@@ -10,23 +10,23 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 from torch import Tensor
 
-from netgrain.complexity.functions import Map
+from netgrain.complexity.functions import MeasuredFunction
 from netgrain.families.failures import check_connected
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.training.gradient_flow import _prepare_forward_mode
 
 BLOCK = 64  # points whose probes come from one generator, so that a probe belongs to a point, not to a batch
 
 
-def reverse_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
+def reverse_norms(f: MeasuredFunction, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
     """‖J(x)ᵀv_j‖² of each point: one forward pass, and a backward pass for every j."""
     for g in vector_products(f, part, map(vector, js), len(js)):
         yield in_double(g).square().sum(1)
 
 
-def vector_products(f: Map, part: Tensor, vectors: Iterable[Tensor], count: int) -> Iterator[Tensor]:
+def vector_products(f: MeasuredFunction, part: Tensor, vectors: Iterable[Tensor], count: int) -> Iterator[Tensor]:
     """Jᵀv, (points, d), for each of `count` batches v of (points, k); outputs of different points do not mix."""
     with torch.enable_grad():
         x = f.points(part).requires_grad_(True)
@@ -41,7 +41,7 @@ def vector_products(f: Map, part: Tensor, vectors: Iterable[Tensor], count: int)
             yield torch.zeros_like(x).flatten(1) if g is None else g.flatten(1)
 
 
-def forward_norms(f: Map, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
+def forward_norms(f: MeasuredFunction, part: Tensor, js: range, vector: Callable[[int], Tensor]) -> Iterator[Tensor]:
     """‖J(x)u_j‖² of each point: one forward-mode pass for every j."""
     _prepare_forward_mode()
     x = f.points(part)
@@ -93,6 +93,6 @@ class Directions:
         blocks = index // BLOCK
         pieces = []
         for block in blocks.unique_consecutive().tolist():
-            generator = torch.Generator().manual_seed(stream(self.seed, self.kind, block, j))
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, self.kind, block, j))
             pieces.append(draw(generator)[index[blocks == block] - block * BLOCK])
         return torch.cat(pieces)

@@ -24,7 +24,7 @@ from netgrain.families.members import forward, model_dtype
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 from netgrain.training.gradient_flow import Loss, LossLike, checked_targets, loss_of
 
@@ -111,7 +111,7 @@ def local_learning_coefficient(
     kind = loss_of(loss)
     sampler = _Sampler(model, X, y, kind, step, localisation, batch)
     with Bar("draws", draws + burn_in, progress) as bar:
-        traces = sampler.traces([stream(seed, "chain", c) for c in range(chains)], draws, burn_in, bar)
+        traces = sampler.traces([derived_seed(seed, "chain", c) for c in range(chains)], draws, burn_in, bar)
     return _summary(traces, sampler)
 
 

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import described, known
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
-from netgrain.complexity.functions import Map, map_of
+from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 from netgrain.training.gradient_flow import twice_differentiable
 
@@ -139,10 +139,10 @@ def lipschitz_profile(
 
 
 def _over_points(
-    f: Map, exact: bool, steps: int, tol: float, batch: int, seed: int, progress: bool | None
+    f: MeasuredFunction, exact: bool, steps: int, tol: float, batch: int, seed: int, progress: bool | None
 ) -> tuple[Tensor, Tensor, Tensor, Estimate]:
     """‖J‖, steps taken and whether it still grows, of every point; and ‖G‖² with its error."""
-    generator = torch.Generator().manual_seed(stream(seed, "power iteration"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "power iteration"))
     starts = torch.randn(f.n, f.d, generator=generator) if not exact else torch.empty(f.n, 0)
     dense = exact and f.d <= DENSE
     probes = torch.randint(0, 2, (PROBES, f.d), generator=generator).double() * 2 - 1
@@ -176,7 +176,7 @@ def _over_points(
 class _Jacobians:
     """J at some points, as matrices or as products: J v is the derivative of the linear map u ↦ Jᵀu."""
 
-    def __init__(self, f: Map, x: Tensor, *, dense: bool) -> None:
+    def __init__(self, f: MeasuredFunction, x: Tensor, *, dense: bool) -> None:
         self.d = f.d
         with torch.enable_grad(), twice_differentiable():
             self.x = x.requires_grad_(True)

@@ -19,7 +19,7 @@ from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import seeded, stream
+from netgrain.runtime.randomness import derived_seed, seeded
 from netgrain.training.geometry_tracker import _evaluating
 
 Row = dict[str, Estimate]
@@ -61,13 +61,13 @@ class Meter:
         self.model, self.of, self.layer = model, of, layer
         self.estimator, self.rel_error, self.seed = known(estimator, ESTIMATORS, "estimator"), rel_error, seed
         X = self._checked(X)
-        chosen = _subset(len(X), points, stream(seed, "complexity points"))
+        chosen = _subset(len(X), points, derived_seed(seed, "complexity points"))
         self.X = X[chosen]  # what is measured; a copy
         self.y = None if y is None else checked_labels(y, len(X))[chosen]
         self.X_test: Tensor | None = None
         if X_test is not None:
             X_test = self._checked(X_test)
-            self.X_test = X_test[_subset(len(X_test), points, stream(seed, "complexity test points"))]
+            self.X_test = X_test[_subset(len(X_test), points, derived_seed(seed, "complexity test points"))]
         self._check_model()
 
     def measure(self) -> Row:
@@ -98,7 +98,7 @@ class Meter:
         """Eval mode, gradients on, autocast off, generators of its own; all as before afterwards."""
         place = next((p.device.type for p in self.model.parameters()), "cpu")
         with (
-            seeded(stream(self.seed, "complexity")),
+            seeded(derived_seed(self.seed, "complexity")),
             torch.enable_grad(),
             torch.autocast(place, enabled=False),
             _evaluating([self.model]),

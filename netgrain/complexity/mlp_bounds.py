@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.functions import map_of
-from netgrain.complexity.product_bound import MOVES, SLOPES, Rule, largest_singular_value
+from netgrain.complexity.product_bound import MOVES, SLOPES, BoundRule, largest_singular_value
 from netgrain.families.trace import Ref, Step, Weight, record, refs_in
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
@@ -184,7 +184,7 @@ def _chain(model: nn.Module, X: Tensor) -> list[_Layer]:
             raise _refused(step, "it is no activation after a linear layer")
         else:
             last = layers[-1]
-            slope = Rule(step, trace, tensors, {refs[0]: 1.0}).bound
+            slope = BoundRule(step, trace, tensors, {refs[0]: 1.0}).bound
             layers[-1] = _Layer(last.W, last.b, _after(last.activation, step), last.slope * slope)
     if not layers or previous != trace.output:
         raise NetgrainError(f"{type(model).__name__} is no chain of linear layers; expected a multilayer perceptron.")

@@ -21,7 +21,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 INPUTS_AT_ONCE = 4096  # points on paths per forward pass
@@ -56,7 +56,7 @@ def path_total_variation(
         if everything:
             first, second = torch.triu_indices(f.n, f.n, offset=1)
         else:
-            generator = torch.Generator().manual_seed(stream(seed, "paths"))
+            generator = torch.Generator().manual_seed(derived_seed(seed, "paths"))
             first = torch.randint(f.n, (paths,), generator=generator)
             # a shift by 1 … n − 1 never meets the point itself
             second = (first + 1 + torch.randint(f.n - 1, (paths,), generator=generator)) % f.n

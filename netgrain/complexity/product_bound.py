@@ -66,13 +66,13 @@ def product_bound(model: nn.Module, x: Tensor) -> float:
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     bounds: dict[Ref, float] = {Ref(-1): 1.0}
     for step in trace.steps:
-        rule = Rule(step, trace, tensors, bounds)
+        rule = BoundRule(step, trace, tensors, bounds)
         for item in range(len(step.shapes)):
             bounds[Ref(step.index, item)] = rule.bound
     return bounds[trace.output]
 
 
-class Rule:
+class BoundRule:
     """What one recorded step does to the bound."""
 
     def __init__(self, step: Step, trace: Trace, tensors: dict[str, Tensor], bounds: dict[Ref, float]) -> None:

@@ -31,7 +31,7 @@ from netgrain.models import layers
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 MEASURES = ("fourier", "chebyshev", "lz", "rayleigh", "path_tv")
@@ -46,7 +46,7 @@ Call = Callable[[Tensor], Tensor]  # (networks, points, 2) → (networks, points
 
 
 @dataclass(frozen=True)
-class Cell:
+class RandomFunctions:
     """One architecture at one weight scale: mean over networks and its standard error, for every measure."""
 
     activation: str
@@ -63,7 +63,7 @@ class Cell:
 class Profile:
     """Measures of random networks for every activation, depth and scale; see `complexity_profile`."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[RandomFunctions, ...]
     networks: int
     width: int | None  # None: the networks came from make=
     grid: int
@@ -150,7 +150,7 @@ def complexity_profile(
                         strict=True,
                     )
                 ]
-            cells.append(Cell(_name(choice), depth, float(scale), *(_over_networks(v) for v in values)))
+            cells.append(RandomFunctions(_name(choice), depth, float(scale), *(_over_networks(v) for v in values)))
             bar.advance()
     return Profile(tuple(cells), networks, width if make is None else None, grid, seed)
 
@@ -211,7 +211,7 @@ def _uniform(networks: int, n_in: int, n_out: int, scale: float, seed: int, labe
     """Weights (networks, n_in, n_out) and biases (networks, 1, n_out); network i is a function of (seed, i) alone."""
     W, b = torch.empty(networks, n_in, n_out), torch.empty(networks, 1, n_out)
     for i in range(networks):
-        generator = torch.Generator().manual_seed(stream(seed, "network", i, label))
+        generator = torch.Generator().manual_seed(derived_seed(seed, "network", i, label))
         W[i].uniform_(-1, 1, generator=generator)
         b[i].uniform_(-1, 1, generator=generator)
     return W * (scale * math.sqrt(6 / (n_in + n_out))), b
@@ -232,7 +232,7 @@ def _drawn(
         if not isinstance(model, nn.Module):
             raise NetgrainError(f"expected make to return a torch.nn.Module, found {type(model).__name__}.")
         model.cpu().requires_grad_(False).eval()  # drawn on the CPU: the same numbers on every device
-        generator = torch.Generator().manual_seed(stream(seed, "network", i))
+        generator = torch.Generator().manual_seed(derived_seed(seed, "network", i))
         for module in model.modules():
             weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
             if not isinstance(weight, Tensor) or weight.dim() < 2:
@@ -275,7 +275,7 @@ class _Points:
         centres = (2 * torch.arange(grid, dtype=torch.float64) + 1) / grid - 1
         nodes = torch.cos(torch.pi * (torch.arange(grid, dtype=torch.float64) + 0.5) / grid)
         self.square, self.nodes = (torch.cartesian_prod(t, t).float().to(device) for t in (centres, nodes))
-        generator = torch.Generator().manual_seed(stream(seed, "segments"))
+        generator = torch.Generator().manual_seed(derived_seed(seed, "segments"))
         ends = torch.rand(2, SEGMENTS, 1, 2, generator=generator) * 2 - 1
         t = torch.linspace(0, 1, ON_SEGMENT)[None, :, None]
         self.segments = ((1 - t) * ends[0] + t * ends[1]).flatten(0, 1).to(device)

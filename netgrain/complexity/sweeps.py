@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.training.checks import checked
 from netgrain.training.loop import accuracy, full_loss
@@ -29,7 +29,7 @@ from netgrain.training.trained_members import train_member
 
 
 def sweep(
-    make: Make,
+    make: Family,
     X: Tensor,  # (samples, *input_shape)
     y: Tensor,  # (samples,) labels, or floating-point targets for "sse" and "mse"
     values: Sequence[float],
@@ -44,7 +44,7 @@ def sweep(
     workers: int | None = None,
     device: torch.device | str | None = None,
     progress: bool | None = None,
-) -> Curve:
+) -> SweepCurve:
     """Geometric complexity after training, along the strengths of a regulariser or the values of a setting.
 
     regularizer: what makes one from a strength, as the class itself: `sweep(..., [0, 1e-4, 1e-3], regularizer=L2)`.
@@ -85,7 +85,7 @@ def sweep(
         seed, j = unit["seed"], unit["value"]
         penalty = None if regularizer is None else regularizer(values[j])
         for part in penalty.parts if penalty is not None else ():
-            part.generator.manual_seed(stream(seed, "regularizer"))
+            part.generator.manual_seed(derived_seed(seed, "regularizer"))
         trained = train_member(make, X, y, chosen[j], seed=seed, i=0, regularizer=penalty, device=place)
         return Outcome(measured(trained, make, (X, y), test, chosen[j], points, device=place))
 
@@ -101,10 +101,10 @@ def sweep(
 MEASURES = ("complexity", "margin_complexity", "accuracy", "train_loss", "steps")
 
 
-def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: int) -> Curve:
+def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: int) -> SweepCurve:
     """The curve of outcomes in the order seeds × values."""
     rows = [numbers[s * len(values) : (s + 1) * len(values)] for s in range(seeds)]
-    return Curve(
+    return SweepCurve(
         values,
         {m: [[math.nan if n[m] is None else float(n[m]) for n in row] for row in rows] for m in MEASURES},
         [[not n["diverged"] and n["reached"] is not False for n in row] for row in rows],
@@ -113,7 +113,7 @@ def curve_of(values: tuple[float, ...], numbers: list[dict[str, Any]], seeds: in
 
 def measured(
     trained: Trained,
-    make: Make,
+    make: Family,
     train: tuple[Tensor, Tensor],
     test: tuple[Tensor, Tensor] | None,
     settings: Settings,
@@ -131,7 +131,7 @@ def measured(
         return {**dict.fromkeys(MEASURES), **facts, "diverged": True}
     some = torch.arange(len(X))
     if points is not None and points < len(X):
-        generator = torch.Generator().manual_seed(stream(0, "points"))  # the same points for every seed
+        generator = torch.Generator().manual_seed(derived_seed(0, "points"))  # the same points for every seed
         some = torch.randperm(len(X), generator=generator)[:points]
     complexity = geometric_complexity(model, X[some], progress=False)
     margin = None if y.is_floating_point() else median_margin(model, X[some], y[some])
@@ -156,7 +156,7 @@ Rows = list[list[float]]  # (seeds, values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Curve:
+class SweepCurve:
     """Numbers of trainings at every value of a sweep and every seed; runs that missed their target loss are flagged.
 
     Seeds differ in level more than many effects are large, so `rho` is paired: Spearman's rank correlation of value

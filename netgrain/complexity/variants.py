@@ -29,7 +29,7 @@ from netgrain.complexity.estimators import (
     geometric_complexity,
     squared_norms,
 )
-from netgrain.complexity.functions import Map, map_of
+from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.complexity.jacobian_products import vector_products
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
@@ -313,7 +313,7 @@ def complexities(
         )
 
 
-def _from_grams(f: Map, batch: int, progress: bool | None) -> dict[str, Tensor]:
+def _from_grams(f: MeasuredFunction, batch: int, progress: bool | None) -> dict[str, Tensor]:
     """Squared norms of each point from A = J Jᵀ: k backward passes for all of them."""
     found: dict[str, list[Tensor]] = {kind: [] for kind in GAUGES}
     basis = torch.eye(f.k)

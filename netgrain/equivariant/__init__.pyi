@@ -1,5 +1,5 @@
 from .descent import (
-    Training as Training,
+    Descent as Descent,
 )
 from .descent import (
     train as train,
@@ -48,7 +48,7 @@ from .networks import (
     predictor as predictor,
 )
 from .penalties import (
-    Spectrum as Spectrum,
+    BlockTransform as BlockTransform,
 )
 from .penalties import (
     block_spectrum as block_spectrum,

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from netgrain.equivariant.networks import linearisation
 from netgrain.equivariant.parametrisation import Array, Parametrisation
 from netgrain.equivariant.path_to_limit import Path, step
-from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.penalties import BlockTransform
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
@@ -93,7 +93,7 @@ def _descend(
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Descent:
     """What happened to a network in training; entries are aligned, the first is the initialisation."""
 
     losses: Tensor  # (records,)
@@ -116,14 +116,14 @@ def train(
     X: Tensor,
     y: Tensor,
     *,
-    group: Group | Spectrum,  # of the ratios
+    group: Group | BlockTransform,  # of the ratios
     method: str = "sgd",
     epochs: int = 1000,
     lr: float = 0.01,
     lr_growth: float = 1.1,
     margin: float = math.inf,
     depth: int = 3,  # of the ratios: p = 2/depth
-) -> Training:
+) -> Descent:
     """Train any network (batch, n) → (batch,) in place on the exponential loss, and record its local linear maps.
 
     The ratios are those of the gradients at the data, for every network alike; the labels are ±1.
@@ -162,4 +162,4 @@ def train(
     end, _ = _descend(margins_and_gradient, start, record, method, epochs, lr, lr_growth, margin)
     put(end)
     losses, margins, fourier, real, dead = torch.tensor(rows, dtype=torch.float64).unbind(1)
-    return Training(losses, margins, fourier, real, dead.long(), outputs)
+    return Descent(losses, margins, fourier, real, dead.long(), outputs)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 
 from netgrain.equivariant.parametrisation import Array
-from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.penalties import BlockTransform
 
 
-def lower_bound(spectrum: Spectrum, q: Array, Z: Array, depth: int) -> float:
+def lower_bound(spectrum: BlockTransform, q: Array, Z: Array, depth: int) -> float:
     """A number that min |b̂|_{2/L} subject to Z b ≥ 1 cannot be below, from weights q ≥ 0 of the points."""
     if not q.sum() > 0:
         return 0.0

@@ -20,7 +20,7 @@ import torch
 from scipy.optimize import nnls
 
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.penalties import BlockTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Stationarity:
         return f"Stationarity(residual {self.residual:.1e}, {active} support points, dual level {self.level:.6g})"
 
 
-def stationarity(spectrum: Spectrum, beta: Array, Z: Array, depth: int, *, slack: float = 1e-3) -> Stationarity:
+def stationarity(spectrum: BlockTransform, beta: Array, Z: Array, depth: int, *, slack: float = 1e-3) -> Stationarity:
     """KKT residual of β for p = 2/depth; points with margin at most 1 + slack times the smallest are active."""
     p = 2 / depth
     margins = Z @ beta

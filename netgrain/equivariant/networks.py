@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.equivariant.parametrisation import Array, Convolutions, Family, MatrixChains, Parametrisation
-from netgrain.equivariant.penalties import Spectrum, diagonal_spectrum, euclidean_spectrum, group_spectrum
+from netgrain.equivariant.penalties import BlockTransform, diagonal_spectrum, euclidean_spectrum, group_spectrum
 from netgrain.groups.constructors import cyclic
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
@@ -56,7 +56,7 @@ class LinearNetwork(nn.Module):
     def parametrisation(self) -> Parametrisation:
         raise NotImplementedError
 
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> BlockTransform:
         """What training keeps small."""
         raise NotImplementedError
 
@@ -125,7 +125,7 @@ class FullyConnected(LinearNetwork):
     def parametrisation(self) -> MatrixChains:
         return MatrixChains((Family(1, self.sizes),))
 
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> BlockTransform:
         return euclidean_spectrum(self.n)
 
 
@@ -148,7 +148,7 @@ class Diagonal(LinearNetwork):
     def parametrisation(self) -> MatrixChains:
         return MatrixChains((Family(self.n, (1,) * (self.depth + 1)),))
 
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> BlockTransform:
         return diagonal_spectrum(self.n)
 
 
@@ -211,7 +211,7 @@ class GroupCNN(LinearNetwork):
         cayley, inverse = np.asarray(self.group.cayley), np.asarray(self.group.inverse)
         return Convolutions(cayley, inverse, self.depth, self.channels)
 
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> BlockTransform:
         return group_spectrum(self.group)
 
 

@@ -38,7 +38,7 @@ class Path:
     start: Array  # the initial weights
 
 
-def flow(
+def log_norm_flow(
     network: Parametrisation,
     w: Array,  # initial weights
     Z: Array,  # (points, n): y_i x_i

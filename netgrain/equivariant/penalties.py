@@ -30,7 +30,7 @@ RANK_THRESHOLD = 1e-3  # singular values below this share of the largest count a
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class BlockTransform:
     """A transform into blocks, equal ones stacked: f (..., n) → one (..., count, a, b) per family."""
 
     name: str
@@ -75,7 +75,7 @@ class Spectrum:
         return [found[i] for i in range(len(found))]
 
 
-def group_spectrum(group: Group) -> Spectrum:
+def group_spectrum(group: Group) -> BlockTransform:
     """The Fourier transform of a finite group: c = d_ρ, scale = order.
 
     >>> from netgrain.groups import cyclic
@@ -84,7 +84,7 @@ def group_spectrum(group: Group) -> Spectrum:
     """
     stacks = group.fourier(torch.zeros(group.order, dtype=torch.float64)).stacks
     starts = [0, *itertools.accumulate(stack.shape[-3] for stack in stacks)]
-    return Spectrum(
+    return BlockTransform(
         f"the group {group.name}",
         group.order,
         tuple(float(stack.shape[-1]) for stack in stacks),
@@ -94,17 +94,17 @@ def group_spectrum(group: Group) -> Spectrum:
     )
 
 
-def diagonal_spectrum(n: int) -> Spectrum:
+def diagonal_spectrum(n: int) -> BlockTransform:
     """The entries themselves: R_p = Σ |β_i|^p."""
-    return Spectrum("the diagonal network", n, (1.0,), 1.0, lambda f: [f[..., :, None, None]], (tuple(range(n)),))
+    return BlockTransform("the diagonal network", n, (1.0,), 1.0, lambda f: [f[..., :, None, None]], (tuple(range(n)),))
 
 
-def euclidean_spectrum(n: int) -> Spectrum:
+def euclidean_spectrum(n: int) -> BlockTransform:
     """One block, the vector: R_p = |β|₂^p."""
-    return Spectrum("the fully connected network", n, (1.0,), 1.0, lambda f: [f[..., None, None, :]], ((0,),))
+    return BlockTransform("the fully connected network", n, (1.0,), 1.0, lambda f: [f[..., None, None, :]], ((0,),))
 
 
-def block_spectrum(sizes: Sequence[int], weights: Sequence[float], name: str = "the block network") -> Spectrum:
+def block_spectrum(sizes: Sequence[int], weights: Sequence[float], name: str = "the block network") -> BlockTransform:
     """Square real blocks in isometric coordinates: f = (√c_b f̂_b)_b flattened, <f, h> the plain inner product."""
     ends = [0, *itertools.accumulate(size * size for size in sizes)]
 
@@ -112,11 +112,13 @@ def block_spectrum(sizes: Sequence[int], weights: Sequence[float], name: str = "
         parts = [f[..., a:b] / math.sqrt(c) for (a, b), c in zip(itertools.pairwise(ends), weights, strict=True)]
         return [v.reshape(*f.shape[:-1], 1, d, d) for v, d in zip(parts, sizes, strict=True)]
 
-    return Spectrum(name, ends[-1], tuple(map(float, weights)), 1.0, transform, tuple((i,) for i in range(len(sizes))))
+    return BlockTransform(
+        name, ends[-1], tuple(map(float, weights)), 1.0, transform, tuple((i,) for i in range(len(sizes)))
+    )
 
 
-def as_spectrum(group: Group | Spectrum) -> Spectrum:
-    return group if isinstance(group, Spectrum) else group_spectrum(group)
+def as_spectrum(group: Group | BlockTransform) -> BlockTransform:
+    return group if isinstance(group, BlockTransform) else group_spectrum(group)
 
 
 def _singular_values(block: Tensor) -> Tensor:

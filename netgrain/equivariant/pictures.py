@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from netgrain.equivariant.parametrisation import Array
-from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.penalties import BlockTransform
 from netgrain.equivariant.solution import Limit
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LINEAR_UP_TO = 5.0  # of the log-norm axis
 STRIPS = ("|β| at initialisation", "|β| at the limit", "|β̂| at initialisation", "|β̂| at the limit")
 
 
-def limit_figure(found: Limit, fourier: Spectrum) -> Figure:
+def limit_figure(found: Limit, fourier: BlockTransform) -> Figure:
     """Left: singular values of β̂ over log-norm time. Right: |β| and |β̂| before and after, as strips."""
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def limit_figure(found: Limit, fourier: Spectrum) -> Figure:
     return figure
 
 
-def decay(found: Limit, fourier: Spectrum, ax: Axes | None = None) -> Axes:
+def decay(found: Limit, fourier: BlockTransform, ax: Axes | None = None) -> Axes:
     """Singular values of β̂(ρ), each irrep's, for |β|₂ = 1, over log |w|; those that survive in blue."""
     if ax is None:
         from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ def decay(found: Limit, fourier: Spectrum, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _strips(found: Limit, fourier: Spectrum) -> list[Array]:
+def _strips(found: Limit, fourier: BlockTransform) -> list[Array]:
     """|β| and |β̂| (irreps flattened) of the first and the last predictor."""
     strips = []
     for space in ("real", "fourier"):

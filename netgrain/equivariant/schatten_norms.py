@@ -12,12 +12,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.penalties import RANK_THRESHOLD, Spectrum, as_spectrum
+from netgrain.equivariant.penalties import RANK_THRESHOLD, BlockTransform, as_spectrum
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
 
-def schatten(group: Group | Spectrum, beta: Tensor, p: float) -> Tensor:
+def schatten(group: Group | BlockTransform, beta: Tensor, p: float) -> Tensor:
     """Schatten (quasi-)norm of the Fourier coefficients, |β̂|_p = R_p^{1/p}.
 
     >>> from netgrain.groups import cyclic
@@ -30,7 +30,7 @@ def schatten(group: Group | Spectrum, beta: Tensor, p: float) -> Tensor:
     return as_spectrum(group).norm(beta, p)
 
 
-def schatten_ratio(group: Group | Spectrum, beta: Tensor, depth: int) -> Tensor:
+def schatten_ratio(group: Group | BlockTransform, beta: Tensor, depth: int) -> Tensor:
     """|β̂|_{2/L} / |β|₂, between √n and n^{L/2}: the quantity in the authors' plots.
 
     >>> from netgrain.groups import dihedral
@@ -42,7 +42,7 @@ def schatten_ratio(group: Group | Spectrum, beta: Tensor, depth: int) -> Tensor:
     return schatten(group, beta / torch.linalg.vector_norm(beta, dim=-1, keepdim=True), 2 / depth)
 
 
-def schatten_objective(group: Group | Spectrum, beta: Tensor, X: Tensor, y: Tensor, depth: int) -> Tensor:
+def schatten_objective(group: Group | BlockTransform, beta: Tensor, X: Tensor, y: Tensor, depth: int) -> Tensor:
     """|β̂|_{2/L} / γ with γ = min_i y_i <x_i, β>: the theorem's objective, at margin one.
 
     Infinite where β does not separate the data.
@@ -65,7 +65,7 @@ def real_ratio(beta: Tensor, depth: int) -> Tensor:
     return found
 
 
-def ranks(group: Group | Spectrum, beta: Tensor, threshold: float = RANK_THRESHOLD) -> tuple[int, ...]:
+def ranks(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_THRESHOLD) -> tuple[int, ...]:
     """Rank of β̂(ρ), irrep by irrep: singular values above `threshold` times the largest of all.
 
     >>> from netgrain.groups import dihedral
@@ -78,7 +78,7 @@ def ranks(group: Group | Spectrum, beta: Tensor, threshold: float = RANK_THRESHO
     return tuple(int((v > threshold * top).sum()) for v in values)
 
 
-def weighted_rank(group: Group | Spectrum, beta: Tensor, threshold: float = RANK_THRESHOLD) -> int:
+def weighted_rank(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_THRESHOLD) -> int:
     """Σ_ρ d_ρ rank β̂(ρ) = rank of C(β), what R_p tends to as p → 0; at least n/|supp β| (Meshulam)."""
     spectrum = as_spectrum(group)
     weights = spectrum.per_block(
@@ -87,7 +87,7 @@ def weighted_rank(group: Group | Spectrum, beta: Tensor, threshold: float = RANK
     return round(sum(float(c) * r for c, r in zip(weights, ranks(spectrum, beta, threshold), strict=True)))
 
 
-def stable_rank(group: Group | Spectrum, beta: Tensor) -> Tensor:
+def stable_rank(group: Group | BlockTransform, beta: Tensor) -> Tensor:
     """Σ_ρ d_ρ |β̂(ρ)|_F² / max_ρ |β̂(ρ)|²: a rank without a threshold, (...).
 
     >>> from netgrain.groups import dihedral

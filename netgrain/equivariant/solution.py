@@ -13,8 +13,8 @@ from netgrain.equivariant.descent import descend
 from netgrain.equivariant.dual import lower_bound
 from netgrain.equivariant.kkt import parameter_residual, stationarity
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.path_to_limit import Path, flow
-from netgrain.equivariant.penalties import Spectrum
+from netgrain.equivariant.path_to_limit import Path, log_norm_flow
+from netgrain.equivariant.penalties import BlockTransform
 from netgrain.equivariant.schatten_norms import ranks, real_ratio, schatten_ratio, weighted_rank
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
@@ -104,8 +104,8 @@ def solve(
     w: Array,
     Z: Array,  # (points, n)
     *,
-    spectrum: Spectrum,  # of the network: what it minimises
-    fourier: Spectrum,  # of the group: in which the ratio and the ranks are measured
+    spectrum: BlockTransform,  # of the network: what it minimises
+    fourier: BlockTransform,  # of the group: in which the ratio and the ranks are measured
     names: tuple[str, str],  # network, group
     seed: int,
     convex: bool,
@@ -136,7 +136,7 @@ def solve(
                 f"the flow needs a Jacobian of {network.size}×{network.size} numbers "
                 f"({8 * network.size**2 / 1e9:.1f} GB), at most {MOST_WEIGHTS} weights are taken; use method='ngd'."
             )
-        path = flow(network, w, Z, cap=cap, log_norm=log_norm)
+        path = log_norm_flow(network, w, Z, cap=cap, log_norm=log_norm)
         slack = max(SLACK, 30 / cap)
     else:
         path = descend(network, w, Z, method=method, epochs=epochs, lr=lr)
@@ -156,7 +156,7 @@ def solve(
     objective = float(spectrum.norm(at_one, 2 / L))
     weights = [path.data_weights, found.multipliers]
     if relaxed is not None:
-        weights.append(flow(*relaxed, Z, cap=RELAXED_CAP, log_norm=RELAXED_LOG_NORM).data_weights)
+        weights.append(log_norm_flow(*relaxed, Z, cap=RELAXED_CAP, log_norm=RELAXED_LOG_NORM).data_weights)
     lower = max(lower_bound(spectrum, q, Z, L) for q in weights)
     values = fourier.per_block(fourier.singular_values(at_one))
     trajectory = _trajectory(network, path, Z, spectrum, fourier, slack if record_kkt else None)
@@ -188,7 +188,12 @@ def solve(
 
 
 def _trajectory(
-    network: Parametrisation, path: Path, Z: Array, spectrum: Spectrum, fourier: Spectrum, slack: float | None
+    network: Parametrisation,
+    path: Path,
+    Z: Array,
+    spectrum: BlockTransform,
+    fourier: BlockTransform,
+    slack: float | None,
 ) -> Trajectory:
     kept = np.unique(np.linspace(0, len(path.log_norms) - 1, RECORDS).astype(int))
     start = np.linalg.norm(path.start)

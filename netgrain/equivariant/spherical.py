@@ -20,14 +20,14 @@ from torch import Tensor
 from netgrain.equivariant.limits import signed_points
 from netgrain.equivariant.networks import LinearNetwork
 from netgrain.equivariant.parametrisation import Array, Family, MatrixChains
-from netgrain.equivariant.penalties import Spectrum, block_spectrum
+from netgrain.equivariant.penalties import BlockTransform, block_spectrum
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
 from netgrain.groups.so3 import SO3
 from netgrain.runtime.errors import NetgrainError
 
 
-def spherical_spectrum(bandwidth: int) -> Spectrum:
+def spherical_spectrum(bandwidth: int) -> BlockTransform:
     """Blocks (2l+1) × (2l+1) with weights 2l+1, l < B: B(2B−1)(2B+1)/3 coefficients.
 
     >>> spherical_spectrum(5).n
@@ -94,7 +94,7 @@ class SphericalNetwork(LinearNetwork):
     def parametrisation(self) -> MatrixChains:
         return MatrixChains(_families(self.grid.dimensions, self.grid.dimensions, self.depth, True))
 
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> BlockTransform:
         return spherical_spectrum(self.grid.bandwidth)
 
 

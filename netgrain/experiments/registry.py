@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from netgrain.experiments.claims import Claim
-from netgrain.runtime.cost import SAMPLES, Plan, Planner, PlanningRunner, explore
+from netgrain.runtime.cost import SAMPLES, Cost, CostEngine, PlanningRunner, explore
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import RunFolder, Runner
@@ -141,12 +141,12 @@ def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Fini
     return Finished(name, folder.path, list(claims), runner.computed)
 
 
-def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Plan:
+def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Cost:
     """The stages of an experiment, as far as they can be seen from here."""
     from netgrain.experiments.registry import find, preset
 
     config = preset(name, scale)
-    planner = Planner(samples=samples)
+    planner = CostEngine(samples=samples)
     explore(partial(find(name).run, config, PlanningRunner(out, planner)), planner.plan)
     if any(f.startswith("most_") for f in vars(config)):
         planner.plan.notes.append("seeds are added while claims are undecided; the plan counts the first ones")

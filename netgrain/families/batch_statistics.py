@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from netgrain.families.members import Make, built, forward
+from netgrain.families.members import Family, built, forward
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -16,7 +16,7 @@ from netgrain.runtime.errors import NetgrainError
 class DataStatistics:
     """A family of fresh modules whose batch norms know the mean and variance of their inputs over samples X."""
 
-    make: Make
+    make: Family
     X: Tensor
 
     def __call__(self) -> nn.Module:
@@ -44,7 +44,7 @@ class DataStatistics:
         return model
 
 
-def data_statistics(make: Make, X: Tensor) -> DataStatistics:
+def data_statistics(make: Family, X: Tensor) -> DataStatistics:
     """The family `make` with its batch norms calibrated on samples X (samples, *input_shape).
 
     At initialisation a batch norm in eval mode divides by √(1 + ε) and does nothing else; with data statistics it acts

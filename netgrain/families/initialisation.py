@@ -20,11 +20,11 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from netgrain.families.initialisation_draws import CannotRead, Draws, draw, refusal
 from netgrain.families.initialisation_program import watch
 from netgrain.families.initialisation_records import FAR, NEVER_SET, Record
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.families.weight_law import read_law
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
-__all__ = ["CannotRead", "Laws", "TensorLaw"]
+__all__ = ["CannotRead", "Initialisation", "TensorLaw"]
 
 DRAWS, DRAWS_LARGE = 64, 24  # fresh members that unexplained laws are read from; the second above a million parameters
 SAMPLE = 4096
@@ -100,10 +100,10 @@ def _pieces(low: float, high: float, n: int, normal: tuple[float, float] | None)
     return nodes, weights / weights.sum()
 
 
-class Laws:
+class Initialisation:
     """Laws of all parameters and buffers of the family of modules that `make` returns.
 
-    >>> laws = Laws(lambda: nn.Linear(64, 10))
+    >>> laws = Initialisation(lambda: nn.Linear(64, 10))
     >>> laws.of("weight").text, laws.on_meta
     ('uniform in ±0.125', True)
     """
@@ -112,7 +112,7 @@ class Laws:
     on_meta: bool
     tied: dict[str, str]  # further names of a tensor → its first name
 
-    def __init__(self, make: Make, *, seed: int = 0) -> None:
+    def __init__(self, make: Family, *, seed: int = 0) -> None:
         self._make, self._seed = make, seed
         self.model, program = watch(make, seed)
         named = [
@@ -170,11 +170,11 @@ class Laws:
         if self._draws is None:
             large = sum(p.numel() for p in self.model.parameters()) >= 1_000_000
             unknown = [n for n, r in self._records.items() if r.base == "unknown" and _has_numbers(self._tensors[n])]
-            self._draws = draw(self._make, unknown, DRAWS_LARGE if large else DRAWS, stream(self._seed, "laws"))
+            self._draws = draw(self._make, unknown, DRAWS_LARGE if large else DRAWS, derived_seed(self._seed, "laws"))
         drawn, others = self._draws.of(name), self._draws.others(name)
         if (value := drawn.constant) is not None:
             return TensorLaw(value, 0.0, "constant")
-        seed = stream(self._seed, "law", name)
+        seed = derived_seed(self._seed, "law", name)
         law = refusal(drawn) or read_law(drawn.entries, others, max(math.prod(drawn.shape[1:]), 1), seed=seed)
         if isinstance(law, str):
             raise CannotRead(f"'{name}': {law}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, member
-from netgrain.runtime.randomness import stream
+from netgrain.families.members import Family, member
+from netgrain.runtime.randomness import derived_seed
 
 ENTRIES = 2**16  # of one tensor, that are kept of each draw
 OTHERS = 256  # entries of other parameters that independence is tested against
@@ -54,7 +54,7 @@ class _Collector:
     """Reduces one tensor, draw after draw."""
 
     def __init__(self, name: str, t: Tensor, seed: int) -> None:
-        generator = torch.Generator().manual_seed(stream(seed, "entries", name))
+        generator = torch.Generator().manual_seed(derived_seed(seed, "entries", name))
         size = t.numel()
         self.first = t.detach().clone()
         self.places = torch.randperm(size, generator=generator)[:ENTRIES].sort().values
@@ -76,7 +76,7 @@ class _Collector:
         return Drawn(tuple(self.first.shape), torch.stack(self.entries), (rows, columns, total), fixed, constant)
 
 
-def draw(make: Make, names: Sequence[str], count: int, seed: int) -> Draws:
+def draw(make: Family, names: Sequence[str], count: int, seed: int) -> Draws:
     """The named tensors in `count` fresh members, without those that differ in shape between members."""
     collectors: dict[str, _Collector] = {}
     places: dict[str, Tensor] = {}
@@ -103,7 +103,7 @@ def draw(make: Make, names: Sequence[str], count: int, seed: int) -> Draws:
 
 def _few_places(model: nn.Module, seed: int) -> dict[str, Tensor]:
     """A few random places in every parameter."""
-    generator = torch.Generator().manual_seed(stream(seed, "others"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "others"))
     parameters = [(n, p) for n, p in model.named_parameters() if p.numel() and not p.is_complex()]
     each = max(1, OTHERS // max(len(parameters), 1))
     return {n: torch.randint(p.numel(), (min(each, p.numel()),), generator=generator) for n, p in parameters}

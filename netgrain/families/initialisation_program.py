@@ -25,8 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from netgrain.families.failures import unwrapped_model
 from netgrain.families.initialisation_records import RULES, Call, Record, Source, constant, truncated_normal
-from netgrain.families.members import Make, member
-from netgrain.runtime.randomness import seeded, stream
+from netgrain.families.members import Family, member
+from netgrain.runtime.randomness import derived_seed, seeded
 
 UNSEEN = Record("unknown", escaped=True)  # a storage that no watched operation created
 # ways to a tensor's memory around the dispatcher
@@ -35,11 +35,11 @@ PLACES = {vars(torch._C.TensorBase)[name].__get__: name for name in ("is_meta", 
 TRUNC_NORMAL = getattr(getattr(nn.init, "_no_grad_trunc_normal_", None), "__code__", None)
 
 
-def watch(make: Make, seed: int) -> tuple[nn.Module, Program | None]:
+def watch(make: Family, seed: int) -> tuple[nn.Module, Program | None]:
     """A module of the family and the program that made it: on meta, else really made, else made without watching."""
     for on_meta in (True, False):
         try:
-            model, program = _run(make, stream(seed, "program"), on_meta)
+            model, program = _run(make, derived_seed(seed, "program"), on_meta)
         except Exception:  # whatever the user's code does not like about being watched: the last attempt lets it speak
             continue
         if isinstance(model, nn.Module) and not (on_meta and program.depends_on_device):
@@ -50,7 +50,7 @@ def watch(make: Make, seed: int) -> tuple[nn.Module, Program | None]:
     return member(make, seed, 0), None
 
 
-def _run(make: Make, seed: int, on_meta: bool) -> tuple[nn.Module, Program]:
+def _run(make: Family, seed: int, on_meta: bool) -> tuple[nn.Module, Program]:
     with seeded(seed), ExitStack() as stack:
         before = _outside_generators()
         if on_meta:

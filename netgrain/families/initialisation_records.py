@@ -71,7 +71,7 @@ class Call:
         return record if record.base == "constant" or value.shape == self.out.shape else None
 
 
-Rule = Callable[[Call], Record | None]  # None: not known
+RecordRule = Callable[[Call], Record | None]  # None: not known
 
 
 def constant(value: Any) -> Record | None:
@@ -99,7 +99,7 @@ def _normal(call: Call) -> Record | None:
     return Record("normal", float(mean), float(sd)) if sd else constant(mean)
 
 
-def _copy(name: str) -> Rule:
+def _copy(name: str) -> RecordRule:
     return lambda call: call.operand(name)
 
 
@@ -116,7 +116,7 @@ def _div(call: Call) -> Record | None:
     return record.affine(1 / number) if record is not None and number and not call["rounding_mode"] else None
 
 
-def _sum(sign_self: float, sign_other: float) -> Rule:
+def _sum(sign_self: float, sign_other: float) -> RecordRule:
     """±self ± other with one of the two constant; `alpha` multiplies other, and self in other − alpha·self (rsub)."""
 
     def rule(call: Call) -> Record | None:
@@ -170,7 +170,7 @@ def _empty(_: Call) -> Record | None:
     return Record("unknown", reason=NEVER_SET)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, RecordRule] = {
     **dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"), _empty),
     **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero_"), lambda _: constant(0)),
     **dict.fromkeys(("ones", "ones_like", "new_ones"), lambda _: constant(1)),

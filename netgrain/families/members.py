@@ -20,14 +20,14 @@ from netgrain.families.failures import (
 from netgrain.runtime.arguments import found
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
-from netgrain.runtime.randomness import seeded, stream
+from netgrain.runtime.randomness import derived_seed, seeded
 
-Make = Callable[[], nn.Module]
+Family = Callable[[], nn.Module]
 
 
-def member(make: Make, seed: int, i: int, device: torch.device | str = "cpu") -> nn.Module:
+def member(make: Family, seed: int, i: int, device: torch.device | str = "cpu") -> nn.Module:
     """Member i of the family: fresh, in eval mode, its parameters frozen."""
-    with seeded(stream(seed, "member", i)):
+    with seeded(derived_seed(seed, "member", i)):
         model = built(make)
     check_weights(model, f"member {i}")
     return without_gradients(model).eval().to(device)

@@ -41,7 +41,7 @@ class Resolved:
         return isinstance(self.probe, Origin)
 
 
-def resolve(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...], output: Output) -> Resolved:
+def probe_used(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...], output: Output) -> Resolved:
     """Turn None and Origin() into something well defined for this model."""
     if probe is not None and not isinstance(probe, Origin):
         return Resolved(probe, probe.describe())

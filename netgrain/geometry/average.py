@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from netgrain.families.gradients import check_differentiable, gradients
-from netgrain.families.members import Make, member, model_dtype
+from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.outputs import checked_output
 from netgrain.families.probes import checked_probe
 from netgrain.families.trace import Unsupported
@@ -38,7 +38,7 @@ WHERE = ("engine", "workers", "chunk", "device", "vmapped")
 NARROW = 4  # channels below which a wide limit is not taken without being asked for
 
 
-def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "auto", **options: Any) -> Geometry:
+def average_geometry(make: Family, input_shape: Sequence[int], *, method: str = "auto", **options: Any) -> Geometry:
     """G = E_θ E_x[J(x)ᵀJ(x)], J = ∇ₓf, over fresh members of a family of networks.
 
     make: any callable that returns a fresh torch.nn.Module; input_shape: without the batch, as in (1, 32, 32).
@@ -95,7 +95,7 @@ def average_geometry(make: Make, input_shape: Sequence[int], *, method: str = "a
     return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {why}")))
 
 
-def closed_form(make: Make, input_shape: Sequence[int], **options: Any) -> Geometry:
+def closed_form(make: Family, input_shape: Sequence[int], **options: Any) -> Geometry:
     """The closed form, or one sentence that names the layer without one and the way out."""
     shape = checked_shape(input_shape)
     _check_options(options, shape)
@@ -130,7 +130,7 @@ def _check_options(options: dict[str, Any], shape: tuple[int, ...]) -> None:
         checked_device(options["device"])
 
 
-def _propagated(make: Make, shape: tuple[int, ...], **options: Any) -> Geometry:
+def _propagated(make: Family, shape: tuple[int, ...], **options: Any) -> Geometry:
     """The closed form; memory that runs out in a rule is told as that, not as a missing rule, and NaN as NaN."""
     try:
         G = closed_form_geometry(make, shape, **options)
@@ -148,7 +148,7 @@ def _propagated(make: Make, shape: tuple[int, ...], **options: Any) -> Geometry:
     return G
 
 
-def _check_member(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> None:
+def _check_member(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> None:
     """One member as sampling would have it: it runs, its outputs depend on x and are finite."""
     model = member(make, options["seed"], 0)
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from netgrain.families.gradients import check_differentiable, gradients
-from netgrain.families.members import Make, member, model_dtype
-from netgrain.families.origin import resolve
+from netgrain.families.members import Family, member, model_dtype
+from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output, checked_output
 from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.geometry.agreement import leading_ratio, ratio_along, ratio_of
@@ -33,7 +33,7 @@ from netgrain.geometry.sampled import SHAPE_ADVICE, probe_count, sampled_geometr
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Engine
 
 FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
@@ -85,7 +85,7 @@ def standard_errors(ratio: Estimate) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class CheckResult:
     """The outcome of `netgrain.check`; print it."""
 
     closed: Geometry
@@ -166,7 +166,7 @@ class Check:
 
 
 def check(
-    make: Make,
+    make: Family,
     input_shape: Sequence[int],
     *,
     members: int = 2000,
@@ -179,7 +179,7 @@ def check(
     workers: int | None = None,
     device: torch.device | str | None = None,
     progress: bool | None = None,
-) -> Check:
+) -> CheckResult:
     """Compare the closed form with `members` plainly sampled networks, in standard errors per band of eigenvalues.
 
     closed: a geometry to judge instead of netgrain's own closed form. device: where members run, a GPU by default.
@@ -217,22 +217,22 @@ def check(
         shape = checked_shape(input_shape)
         along += _along_points(make, shape, probe, output, whole("seed", seed), min(members, ALONG_MEMBERS))
     along += _along_sample(closed.form, sampled.form, probe)
-    return Check(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled), tuple(along))
+    return CheckResult(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled), tuple(along))
 
 
 def _along_points(
-    make: Make, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
+    make: Family, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
 ) -> list[Along]:
     """Each gradient along its own point: there slopes and gradients depend on each other most."""
     known = energies_along_points(make, shape, probe=probe, output=output, seed=seed, count=ALONG_POINTS)
     if known is None:
         return []
     first = member(make, seed + 1, 0)
-    place = resolve(probe, first, shape, output).probe
+    place = probe_used(probe, first, shape, output).probe
     energies = []
     for i in range(members):
         model = first if i == 0 else member(make, seed + 1, i)
-        points = place.points(shape, probe_count(place, 8), stream(seed + 1, "along", i)).to(model_dtype(model))
+        points = place.points(shape, probe_count(place, 8), derived_seed(seed + 1, "along", i)).to(model_dtype(model))
         unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True).clamp(min=1e-30)
         rows = gradients(model, points, output).flatten(1).reshape(len(points), -1, unit.shape[1])
         energies.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
@@ -254,7 +254,7 @@ def _along_sample(closed: Form, sampled: Form, probe: Probe | None) -> list[Alon
 
 
 def check_error_bars(
-    make: Make,
+    make: Family,
     input_shape: Sequence[int],
     *,
     members: int,
@@ -271,7 +271,7 @@ def check_error_bars(
     model = member(make, whole("seed", seed) + 1, 0)
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     outputs = check_differentiable(model, x, checked_output(output), advice=SHAPE_ADVICE).shape[1]
-    place = resolve(probe, model, shape, output).probe
+    place = probe_used(probe, model, shape, output).probe
     points = len(place.points(shape, probe_count(place, probes), 0))
     most = most_members(math.prod(shape), points * outputs)
     if most is None or members <= most:

@@ -23,8 +23,8 @@ from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
 from netgrain.families.batch_statistics import DataStatistics
-from netgrain.families.initialisation import CannotRead, Laws
-from netgrain.families.members import Make, member, model_dtype
+from netgrain.families.initialisation import CannotRead, Initialisation
+from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.origin import SMALL
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Gaussian, Origin, Probe
@@ -40,7 +40,7 @@ from netgrain.geometry.structured_forms import Separated
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
@@ -67,7 +67,7 @@ class _Place:
 
 @one_thread()
 def closed_form_geometry(
-    make: Make,
+    make: Family,
     input_shape: Sequence[int],
     *,
     probe: Probe | None = None,
@@ -113,7 +113,7 @@ def closed_form_geometry(
 
 @one_thread()
 def energies_along_points(
-    make: Make, input_shape: Sequence[int], *, probe: Probe | None, output: Output, seed: int, count: int
+    make: Family, input_shape: Sequence[int], *, probe: Probe | None, output: Output, seed: int, count: int
 ) -> Tensor | None:
     """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
     job = _job(make, input_shape, output, seed, 0)
@@ -143,11 +143,11 @@ def energies_along_points(
     return torch.stack(found)
 
 
-def _job(make: Make, input_shape: Sequence[int], output: Output, seed: int, narrowest: int) -> _Job:
+def _job(make: Family, input_shape: Sequence[int], output: Output, seed: int, narrowest: int) -> _Job:
     """The module read and recorded, ready for passes."""
     shape = tuple(int(n) for n in input_shape)
     try:
-        laws = Laws(make, seed=seed)
+        laws = Initialisation(make, seed=seed)
     except CannotRead as e:
         raise Unsupported(str(e)) from e
     if not any(True for _ in laws.model.parameters()):
@@ -160,8 +160,8 @@ def _job(make: Make, input_shape: Sequence[int], output: Output, seed: int, narr
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    make: Make
-    laws: Laws
+    make: Family
+    laws: Initialisation
     trace: Trace
     shape: tuple[int, ...]
     output: Output
@@ -325,10 +325,13 @@ class _Job:
             return None
         if isinstance(place.probe, Data):
             X = place.probe.points(self.shape, len(place.probe.X), 0)
-            order = torch.randperm(len(X), generator=torch.Generator().manual_seed(stream(self.seed, "probe")))
+            order = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(self.seed, "probe")))
             return X[order[start : start + count]]
         return torch.cat(
-            [place.probe.points(self.shape, 1, stream(self.seed, "probe", i)) for i in range(start, start + count)]
+            [
+                place.probe.points(self.shape, 1, derived_seed(self.seed, "probe", i))
+                for i in range(start, start + count)
+            ]
         )
 
     def _batch(self) -> int:
@@ -462,7 +465,7 @@ def _without_parts(form: Form) -> Form:
     return Dense(form.dense())
 
 
-def _positively_homogeneous(trace: Trace, laws: Laws) -> bool:
+def _positively_homogeneous(trace: Trace, laws: Initialisation) -> bool:
     """f(cx) − f(0) = c·(f(x) − f(0)) for c ≥ 0, read off the steps: no bias below an activation, none that curves."""
     scales = {Ref(-1)}
     for step in trace.steps:

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
 from netgrain.families.gradients import gradients
-from netgrain.families.members import Make, forward, member, model_dtype
+from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.families.outputs import Output, select
 from netgrain.families.side_by_side import gradients_of_members, with_output
 from netgrain.families.weight_law import Law, read_law
 from netgrain.geometry.forms import Dense, Form, Kronecker, Spread
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters
@@ -109,7 +109,7 @@ def _exchanged(source: Form) -> Form:
 
 
 def find_first_layer(
-    make: Make, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
+    make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
 ) -> FirstLayer:
     """Check every condition on `model` (member 0) and the law on fresh members; raises CannotIntegrate."""
     name, layer, layout = _entry(model, input_shape)
@@ -268,7 +268,7 @@ def _structure(layer: nn.Module, layout: Tensor) -> tuple[ConvStem | None, int, 
     return None, stem.out_size, layout.shape[0] * math.prod(stem.kernel), order
 
 
-def _law(make: Make, model: nn.Module, name: str, seed: int) -> Law:
+def _law(make: Family, model: nn.Module, name: str, seed: int) -> Law:
     count = DRAWS if sum(p.numel() for p in model.parameters()) < 1_000_000 else DRAWS_LARGE
     picks = _other_entries(model, name, seed)
     draws, others = [], []
@@ -279,7 +279,7 @@ def _law(make: Make, model: nn.Module, name: str, seed: int) -> Law:
         parameters = dict(drawn.named_parameters())
         others.append(torch.cat([parameters[n].flatten()[where].float() for n, where in picks] or [torch.zeros(0)]))
     fan_in = _weight(model.get_submodule(name))[0].numel()
-    law = read_law(torch.stack(draws), torch.stack(others), fan_in, seed=stream(seed, "law"))
+    law = read_law(torch.stack(draws), torch.stack(others), fan_in, seed=derived_seed(seed, "law"))
     if isinstance(law, str):
         raise CannotIntegrate(f"'{name}': {law}")
     return law
@@ -287,7 +287,7 @@ def _law(make: Make, model: nn.Module, name: str, seed: int) -> Law:
 
 def _other_entries(model: nn.Module, name: str, seed: int) -> Sequence[tuple[str, Tensor]]:
     """A few random entries of every other parameter, at most OTHERS in all."""
-    generator = torch.Generator().manual_seed(stream(seed, "others"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "others"))
     parameters = [(n, p) for n, p in model.named_parameters() if n != f"{name}.weight"]
     each = max(1, OTHERS // max(len(parameters), 1))
     return [(n, torch.randint(p.numel(), (min(each, p.numel()),), generator=generator)) for n, p in parameters][:OTHERS]

@@ -20,12 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 __all__ = ["assert_same_grain", "write_golden"]
 
@@ -47,7 +47,7 @@ class _Sketch:
     method: str
 
 
-def write_golden(make: Make, path: str | Path, *, input_shape: Sequence[int], **options: Any) -> Path:
+def write_golden(make: Family, path: str | Path, *, input_shape: Sequence[int], **options: Any) -> Path:
     """Measure the family and write its golden file; options are those of `ng.average_geometry`."""
     sketch = _sketched(make, tuple(input_shape), options)
     header = {
@@ -63,7 +63,7 @@ def write_golden(make: Make, path: str | Path, *, input_shape: Sequence[int], **
 
 
 def assert_same_grain(
-    make: Make, path: str | Path, *, tol: float = 0.02, input_shape: Sequence[int] | None = None, **options: Any
+    make: Family, path: str | Path, *, tol: float = 0.02, input_shape: Sequence[int] | None = None, **options: Any
 ) -> None:
     """Raise AssertionError, with what changed, unless the family still has the geometry of the golden file.
 
@@ -133,11 +133,11 @@ def _apart(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-def _sketched(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> _Sketch:
+def _sketched(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> _Sketch:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GrainWarning)  # of a zero geometry: said by the comparison
         G = _geometry(make, shape, {"progress": False, **options})
-    generator = torch.Generator().manual_seed(stream(0, "golden vectors", G.d))
+    generator = torch.Generator().manual_seed(derived_seed(0, "golden vectors", G.d))
     z = torch.randn(VECTORS, G.d, generator=generator, dtype=torch.float64)
     products = G.form.matvec(z)
     diagonal = G.matrix().diagonal() if G.d <= MOST_DENSE else (z * products).mean(0)
@@ -145,7 +145,7 @@ def _sketched(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> _S
     return _Sketch(products, diagonal, G.trace.value, noise, shape, G.method)
 
 
-def _geometry(make: Make, shape: tuple[int, ...], options: dict[str, Any]) -> Geometry:
+def _geometry(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> Geometry:
     if "members" not in options and "method" not in options:
         try:
             return average_geometry(make, shape, method="closed-form", **options)

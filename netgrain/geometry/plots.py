@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 if TYPE_CHECKING:
-    from netgrain.geometry.spectrum import Block
+    from netgrain.geometry.spectrum import EigenvalueBlock
     from netgrain.geometry.value import Geometry
 
 DIVERGING = "RdBu_r"  # white at zero; red and blue stay apart for every common colour blindness
@@ -260,7 +260,7 @@ def _last(G: Geometry, k: int) -> list[Row]:
     return [("Last directions: what it reacts to least", G.d - k, vectors)]
 
 
-def _name(G: Geometry, blocks: Sequence[Block], index: int) -> str:
+def _name(G: Geometry, blocks: Sequence[EigenvalueBlock], index: int) -> str:
     """Index from 1 and share of the trace, or the block it lies in."""
     total = G.trace.value
     top = blocks[0].value if blocks else 0.0

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, forward, model_dtype
+from netgrain.families.members import Family, forward, model_dtype
 from netgrain.families.outputs import Output
 
 
@@ -42,10 +42,10 @@ class RandomHead:
 
 
 def find_random_head(
-    make: Make, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
+    make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
 ) -> RandomHead | str:
     """The last layer of `model` (member 0), or why it is not averaged over."""
-    from netgrain.families.initialisation import CannotRead, Laws
+    from netgrain.families.initialisation import CannotRead, Initialisation
 
     if output != "all":
         return "one output is asked for"
@@ -73,7 +73,7 @@ def find_random_head(
         return "the model has one output"
     key = f"{name}.weight" if name else "weight"
     try:
-        laws = Laws(make, seed=seed)
+        laws = Initialisation(make, seed=seed)
         law = laws.of(key)
     except CannotRead as e:
         return str(e)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from netgrain.families.failures import ADVICE, NotFinite, unwrapped_model
 from netgrain.families.gradients import check_deterministic, check_differentiable, gradients
-from netgrain.families.members import Make, check_weights, frozen, member, model_dtype, without_gradients
-from netgrain.families.origin import Resolved, resolve
+from netgrain.families.members import Family, check_weights, frozen, member, model_dtype, without_gradients
+from netgrain.families.origin import Resolved, probe_used
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Gaussian, Origin, Probe, checked_probe
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
@@ -32,8 +32,8 @@ from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
-from netgrain.runtime.streams import Stream
+from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
 
@@ -50,7 +50,7 @@ SHAPE_ADVICE = "pass the input shape it expects"
 
 @one_thread()
 def sampled_geometry(
-    make: Make,
+    make: Family,
     input_shape: Sequence[int],
     *,
     probe: Probe | None = None,
@@ -94,7 +94,7 @@ def sampled_geometry(
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_differentiable(model, x, output, advice=SHAPE_ADVICE)
     check_deterministic(model, x)
-    resolved = resolve(probe, model, shape, output)
+    resolved = probe_used(probe, model, shape, output)
 
     head = None
     if first_layer == last_layer == "auto" and not resolved.at_origin:
@@ -131,7 +131,7 @@ def sampled_geometry(
     # what tells these members from those of another call, where units are kept in one folder
     kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
     how = {"points": count, "first layer": integration}
-    stream_of = Stream(task, via, several if chunk is None else chunk, {"geometry": {**kept_as, **how}})
+    stream_of = MemberStream(task, via, several if chunk is None else chunk, {"geometry": {**kept_as, **how}})
     with Bar(f"sampling {name}", members, progress) as bar:
         total = 0
         for target in _schedule(members):
@@ -222,9 +222,11 @@ def geometry_of(
             _check_given(model, i)
             resolved = Resolved(probe, probe.describe())
             if isinstance(probe, Origin):
-                resolved = resolve(probe, _frozen_copy(model), shape, output)
+                resolved = probe_used(probe, _frozen_copy(model), shape, output)
                 note = note or resolved.note
-            points = resolved.probe.points(shape, count, stream(seed, "probe", i)).to(_place(model), model_dtype(model))
+            points = resolved.probe.points(shape, count, derived_seed(seed, "probe", i)).to(
+                _place(model), model_dtype(model)
+            )
             call = frozen(model)
             check_differentiable(call, points[:1], output, advice=ADVICE if isinstance(probe, Data) else SHAPE_ADVICE)
             if i == 0:
@@ -261,7 +263,7 @@ def geometry_of(
 class Rows:
     """What members are asked for: gradient rows (rows, size) in float32, and whether all of them are zero."""
 
-    make: Make
+    make: Family
     seed: int
     shape: tuple[int, ...]
     probe: Probe
@@ -275,7 +277,7 @@ class Rows:
         model = member(self.make, self.seed, i, self.device)
         points = self._points(i).to(self.device, model_dtype(model))
         if self.head is not None:
-            call = self.head.on(model, stream(self.seed, "head", i))
+            call = self.head.on(model, derived_seed(self.seed, "head", i))
             rows = gradients(call, points) if self.plan is None else self.plan.rows(model, points, "all", call)
             return self._outcome(i, rows.flatten(1))
         if self.plan is None:
@@ -304,7 +306,7 @@ class Rows:
         return why_not_side_by_side(models, points, self.output, at=None if self.plan is None else self.plan.name)
 
     def _points(self, i: int) -> Tensor:
-        return self.probe.points(self.shape, self.count, stream(self.seed, "probe", i))
+        return self.probe.points(self.shape, self.count, derived_seed(self.seed, "probe", i))
 
     @staticmethod
     def _outcome(i: int, rows: Tensor) -> Outcome:
@@ -317,7 +319,7 @@ class Rows:
 class Pilot:
     """A few dozen members, sampled plainly, that judge whether an estimate is good enough."""
 
-    make: Make
+    make: Family
     seed: int
     shape: tuple[int, ...]
     probe: Probe
@@ -327,13 +329,13 @@ class Pilot:
     progress: bool | None = None
 
     @classmethod
-    def of(cls, make: Make, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
+    def of(cls, make: Family, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
         """Other members than those that a closed form may have observed; options: those of `sampled_geometry`."""
         seed, output = options.get("seed", 0) + 1, options.get("output", "all")
         device = best_device() if options.get("device") is None else checked_device(options["device"])
         model = member(make, seed, 0)
         found = find_random_head(make, model, shape, seed=seed, output=output)
-        place = resolve(options.get("probe"), model, shape, output).probe
+        place = probe_used(options.get("probe"), model, shape, output).probe
         head = found if isinstance(found, RandomHead) else None
         return cls(make, seed, shape, place, output, device, head, options.get("progress"))
 
@@ -390,7 +392,7 @@ def _check_rows(rows: Tensor, who: str) -> None:
 
 
 def _plan(
-    make: Make,
+    make: Family,
     model: nn.Module,
     shape: tuple[int, ...],
     resolved: Resolved,
@@ -487,7 +489,7 @@ def probe_count(probe: Probe, probes: int | None) -> int:
     return DATA_PROBES if isinstance(probe, Data) else PROBES
 
 
-def _check_family(make: Make, first: nn.Module, seed: int) -> None:
+def _check_family(make: Family, first: nn.Module, seed: int) -> None:
     """Members must be a function of the seed, and differ from each other."""
     again, other = member(make, seed, 0), member(make, seed, 1)
 
@@ -536,7 +538,7 @@ def _place(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def family_name(make: Make, model: nn.Module) -> str:
+def family_name(make: Family, model: nn.Module) -> str:
     """How the family is called in tables: the class, and the options of a partial."""
     spec = getattr(make, "name", None)
     if isinstance(spec, str):

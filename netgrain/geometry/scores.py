@@ -10,7 +10,7 @@ from torch import Tensor
 from netgrain.geometry.forms import DENSE_LIMIT
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import checked_labels, checked_samples
 
 ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
@@ -179,7 +179,7 @@ def random_baseline(S: Geometry, variance: float, *, seed: int) -> tuple[Tensor,
     ((8, 8), 4)
     """
     _check_share(variance)
-    generator = torch.Generator().manual_seed(stream(seed, "random baseline"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "random baseline"))
     q, r = torch.linalg.qr(torch.randn(S.d, S.d, generator=generator, dtype=torch.float64))
     rows = (q * torch.where(r.diagonal() < 0, -1.0, 1.0).to(q.dtype)).T.contiguous()
     return rows.reshape(S.d, *S.input_shape), _needed(_shares(S, rows), variance)

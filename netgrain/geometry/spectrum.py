@@ -28,7 +28,7 @@ NULL = 1e-10  # below this share of the largest, an eigenvalue is zero
 
 
 @dataclass(frozen=True)
-class Block:
+class EigenvalueBlock:
     """Eigenvalues start … start+size−1 (descending order) that are equal; the vectors inside are not defined."""
 
     start: int
@@ -156,9 +156,9 @@ def _orthonormal(rows: Tensor, basis: Tensor, generator: torch.Generator) -> Ten
     return new
 
 
-def blocks_of(values: Tensor, copies: int = 1) -> list[Block]:
+def blocks_of(values: Tensor, copies: int = 1) -> list[EigenvalueBlock]:
     """Group descending eigenvalues that are equal to SAME (relative); everything below NULL·largest is one block."""
-    found: list[Block] = []
+    found: list[EigenvalueBlock] = []
     top = float(values[0]) if len(values) else 0.0
     start = 0
     listed = values.tolist()
@@ -169,7 +169,7 @@ def blocks_of(values: Tensor, copies: int = 1) -> list[Block]:
             if null or first - here <= SAME * first:
                 continue
         size = (i - start) * copies
-        found.append(Block(start * copies, size, float(values[start:i].mean())))
+        found.append(EigenvalueBlock(start * copies, size, float(values[start:i].mean())))
         start = i
     return found
 
@@ -188,7 +188,7 @@ def _settled(values: Tensor, vectors: Tensor, complete: bool) -> Spectrum:
     return Spectrum(values, vectors, 1, complete)
 
 
-def resolved_blocks(form: Form, level: float = 0.01) -> list[Block]:
+def resolved_blocks(form: Form, level: float = 0.01) -> list[EigenvalueBlock]:
     """Blocks that the sample can tell apart.
 
     Eigenvectors come from one half of the members and are tested on the other half, so that their order does not bias
@@ -199,7 +199,7 @@ def resolved_blocks(form: Form, level: float = 0.01) -> list[Block]:
 
     if isinstance(form, Kronecker):
         inner = resolved_blocks(form.core, level)
-        return [Block(b.start * form.copies, b.size * form.copies, b.value) for b in inner]
+        return [EigenvalueBlock(b.start * form.copies, b.size * form.copies, b.value) for b in inner]
     parts = form.parts
     if parts < 6:
         raise NetgrainError(f"blocks by error bars need at least 6 members, found {parts}; sample more.")
@@ -209,7 +209,7 @@ def resolved_blocks(form: Form, level: float = 0.01) -> list[Block]:
         [(vectors * p.matvec(vectors)).sum(1) for p in (second.part(i) for i in range(second.parts))]
     )
     n, count = measured.shape
-    found: list[Block] = []
+    found: list[EigenvalueBlock] = []
     start = 0
     for j in range(1, count + 1):
         if j < count:
@@ -218,6 +218,6 @@ def resolved_blocks(form: Form, level: float = 0.01) -> list[Block]:
             t = abs(float(difference.mean())) / error if error > 0 else 0.0
             if 2 * float(stdtr(n - 1, -t)) > level / count:
                 continue
-        found.append(Block(start, j - start, float(measured[:, start:j].mean())))
+        found.append(EigenvalueBlock(start, j - start, float(measured[:, start:j].mean())))
         start = j
     return found

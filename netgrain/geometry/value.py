@@ -16,7 +16,15 @@ from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, in_slices
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Block, Spectrum, blocks_of, decompose, resolved_blocks
+from netgrain.geometry.spectrum import (
+    FULL_LIMIT,
+    NULL,
+    EigenvalueBlock,
+    Spectrum,
+    blocks_of,
+    decompose,
+    resolved_blocks,
+)
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
@@ -152,7 +160,7 @@ class Geometry:
         smallest = float(values[-1]) if len(values) == self.d else 0.0
         return float(values[0]) / smallest if smallest > NULL * float(values[0]) else math.inf
 
-    def blocks(self, *, by_error_bars: bool = False) -> list[Block]:
+    def blocks(self, *, by_error_bars: bool = False) -> list[EigenvalueBlock]:
         """Runs of equal eigenvalues, inside which single eigenvectors mean nothing.
 
         Equal means closer than 1e-6 (relative). by_error_bars=True joins what the sample cannot tell apart.
@@ -162,7 +170,7 @@ class Geometry:
         found = blocks_of(self._spectrum.values, self._copies)
         known = sum(b.size for b in found)
         if known < self.d and self._spectrum.complete and self.full_trace is None:
-            found.append(Block(known, self.d - known, 0.0))
+            found.append(EigenvalueBlock(known, self.d - known, 0.0))
         return found
 
     # --- directions -------------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ class Geometry:
         spectrum = decompose(Dense(self._core.dense()))
         return replace(spectrum, copies=self._copies)
 
-    def random_direction(self, block: Block, *, seed: int = 0) -> Tensor:
+    def random_direction(self, block: EigenvalueBlock, *, seed: int = 0) -> Tensor:
         """A unit vector drawn uniformly inside a block's eigenspace, shape input_shape."""
         basis = self._whole_spectrum() if block.value == 0 else self._leading(block.stop)
         rows = range(block.start // self._copies, math.ceil(block.stop / self._copies))

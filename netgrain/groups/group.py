@@ -22,8 +22,8 @@ from torch import Tensor
 from netgrain.groups.axioms import Ints, conjugacy_labels, element_orders
 from netgrain.groups.fourier import Fourier, check_blocks
 from netgrain.groups.structure import AnyStructure, Table
-from netgrain.groups.transform_choice import canonical_order, check_bytes, plan_of
-from netgrain.groups.transforms import Dense, Plan, entries_by_size, permuted
+from netgrain.groups.transform_choice import canonical_order, check_bytes, transform_for
+from netgrain.groups.transforms import DenseTransform, Transform, entries_by_size, permuted
 from netgrain.runtime.errors import NetgrainError
 
 FAST = 192  # from this order on convolutions of a structured group go through its transform
@@ -143,8 +143,8 @@ class Group:
         return tuple(element_orders(first, self.structure.multiply).tolist())
 
     @cached_property
-    def _plan(self) -> Plan:
-        return plan_of(self.structure, self.name)
+    def _plan(self) -> Transform:
+        return transform_for(self.structure, self.name)
 
     @cached_property
     def _slots(self) -> list[Ints]:
@@ -274,7 +274,9 @@ class Group:
 
     @property
     def _structured(self) -> bool:
-        return not isinstance(self.structure, Table) and self.order >= FAST and not isinstance(self._plan, Dense)
+        return (
+            not isinstance(self.structure, Table) and self.order >= FAST and not isinstance(self._plan, DenseTransform)
+        )
 
     def _function(self, f: Tensor, name: str) -> Tensor:
         if f.ndim < 1 or f.shape[-1] != self.order:

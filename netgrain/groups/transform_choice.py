@@ -9,7 +9,7 @@ from netgrain.groups.class_algebra import split_isotypic
 from netgrain.groups.irreps import Complex, split_regular
 from netgrain.groups.mackey import Mackey
 from netgrain.groups.structure import Abelian, AnyStructure, Direct, Semidirect
-from netgrain.groups.transforms import FFT, Dense, Plan, Product
+from netgrain.groups.transforms import FFT, DenseTransform, Product, Transform
 from netgrain.runtime.errors import NetgrainError
 
 SPLIT_REGULAR = 1000  # up to this order algorithm A, above it algorithm B
@@ -18,27 +18,27 @@ COLUMNS = 64  # elements whose characters are computed at once, to order irreps
 MOST_BYTES = 2 * 2**30  # of a Cayley table, or of the irreps of a group without structure
 
 
-def plan_of(group: AnyStructure, name: str) -> Plan:
+def transform_for(group: AnyStructure, name: str) -> Transform:
     """The cheapest plan known for this structure."""
     if isinstance(group, Abelian):
         return FFT(group.moduli)
     if isinstance(group, Direct):
-        return _small_as_matrix(Product(plan_of(group.left, name), plan_of(group.right, name)))
+        return _small_as_matrix(Product(transform_for(group.left, name), transform_for(group.right, name)))
     if isinstance(group, Semidirect) and isinstance(group.normal, Abelian):
         return _small_as_matrix(Mackey(group, lambda little: dense_irreps(little, name)))
-    plan = Dense(dense_irreps(group, name))
+    plan = DenseTransform(dense_irreps(group, name))
     return _sorted(plan) if plan.order <= SPLIT_REGULAR else plan  # a large matrix is not made twice
 
 
-def _small_as_matrix(plan: Plan) -> Plan:
+def _small_as_matrix(plan: Transform) -> Transform:
     """One matrix product is faster than many steps when the matrix is small."""
     return _sorted(plan) if plan.order <= MATRIX else plan
 
 
-def _sorted(plan: Plan) -> Dense:
+def _sorted(plan: Transform) -> DenseTransform:
     """Stored matrices in canonical order."""
     every = np.arange(plan.order)
-    return Dense(
+    return DenseTransform(
         [plan.matrices(size, slot, every) for size, slots in enumerate(canonical_order(plan)) for slot in slots]
     )
 
@@ -61,7 +61,7 @@ def check_bytes(name: str, what: str, needed: int) -> None:
         )
 
 
-def canonical_order(plan: Plan) -> list[Ints]:
+def canonical_order(plan: Transform) -> list[Ints]:
     """Irreps of each size by their characters at elements 1, 2, 3, …, descending; the trivial one comes first.
 
     Only as many elements are looked at as it takes to tell all irreps apart.

@@ -19,7 +19,7 @@ from netgrain.groups.axioms import Ints
 from netgrain.groups.irreps import Complex
 
 
-class Plan(ABC):
+class Transform(ABC):
     """The transform of one group and its inverse.
 
     sizes:   (d, number of irreps of that dimension), d ascending.
@@ -100,7 +100,7 @@ class Constant:
         return torch.view_as_complex((x @ pairs).unflatten(-1, (-1, 2)))
 
 
-class Dense(Plan):
+class DenseTransform(Transform):
     """Irreps as stored matrices: n² complex numbers in all."""
 
     def __init__(self, irreps: Sequence[Complex]) -> None:
@@ -138,7 +138,7 @@ def by_dimension(irreps: Sequence[Complex]) -> list[Complex]:
     return [np.stack([r for r in irreps if r.shape[-1] == d], axis=1) for d in dimensions]
 
 
-class FFT(Plan):
+class FFT(Transform):
     """An abelian group C_{m₁} × C_{m₂} × …, with ρ_k(g) = exp(−2πi Σ kᵢgᵢ/mᵢ): the transform is fftn itself."""
 
     def __init__(self, moduli: tuple[int, ...]) -> None:
@@ -177,7 +177,7 @@ class FFT(Plan):
         return np.asarray(self.values(np.array([slot]), elements)[0][:, None, None])
 
 
-class Gathered(Plan):
+class Gathered(Transform):
     """A plan whose irreps come in pieces; pieces of equal dimension stand together."""
 
     def _arrange(self, places: Sequence[Ints]) -> None:
@@ -205,7 +205,7 @@ class Gathered(Plan):
 class Product(Gathered):
     """A direct product: its irreps are tensor products, its transform one transform along each axis."""
 
-    def __init__(self, left: Plan, right: Plan) -> None:
+    def __init__(self, left: Transform, right: Transform) -> None:
         self.left, self.right = left, right
         self.order = left.order * right.order
         self._pairs = [(i, j) for i in range(len(left.sizes)) for j in range(len(right.sizes))]
@@ -243,7 +243,7 @@ class Product(Gathered):
         return np.asarray(np.einsum("gij,gkl->gikjl", A, B).reshape(len(elements), d, d))
 
 
-def entries_by_size(plan: Plan) -> list[Ints]:
+def entries_by_size(plan: Transform) -> list[Ints]:
     """The layout of a plan, (count, d, d) for every size."""
     ends = np.cumsum([k * d * d for d, k in plan.sizes])
     return [part.reshape(k, d, d) for part, (d, k) in zip(np.split(plan.layout, ends[:-1]), plan.sizes, strict=True)]

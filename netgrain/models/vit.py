@@ -45,7 +45,7 @@ class Attention(nn.Module):
         return y
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """A transformer block: x ← x + attention(x), x ← x + W₂ φ(W₁ x); each branch normalises its own input."""
 
     def __init__(
@@ -164,7 +164,7 @@ class ViT(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, 1, hidden))
         self.positions = nn.Parameter(torch.empty(1, tokens, hidden).normal_(std=0.02))
         self.blocks = nn.Sequential(
-            *(Block(heads, tokens, activation, norm, local=local_attention) for _ in range(depth))
+            *(EncoderBlock(heads, tokens, activation, norm, local=local_attention) for _ in range(depth))
         )
         self.head = nn.Sequential(*layers.vector_norm(norm, hidden), nn.Linear(hidden, outputs))
 

@@ -23,7 +23,7 @@ from .processes import (
 from .processes import (
     most_workers as most_workers,
 )
-from .streams import Stream as Stream
+from .streams import MemberStream as MemberStream
 from .units import (
     Engine as Engine,
 )

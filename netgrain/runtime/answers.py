@@ -12,7 +12,7 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from netgrain.runtime.engine_in_use import here
+from netgrain.runtime.engine_in_use import inside_unit
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import shortage
 from netgrain.runtime.units import Outcome, Work
@@ -27,7 +27,7 @@ class UnitError(RuntimeError):
 def answer(work: Work, config: Mapping[str, Any]) -> Answer:
     """Do the work and say how it went. Nothing is raised: what goes wrong is part of the answer."""
     try:
-        with warnings.catch_warnings(record=True) as heard, here():
+        with warnings.catch_warnings(record=True) as heard, inside_unit():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", GrainWarning)
             outcome = work(config)

@@ -48,7 +48,7 @@ class Stage:
 
 
 @dataclass
-class Plan:
+class Cost:
     """Stages, and what may come after them."""
 
     stages: list[Stage] = field(default_factory=list)
@@ -148,14 +148,14 @@ class Plan:
         return rows + notes
 
 
-class Planner:
+class CostEngine:
     """An engine that runs a few units to see what they cost, and gives their outcomes back for all."""
 
     name, parallel = "plan", 1
 
     def __init__(self, *, samples: int = SAMPLES, stop: bool = False) -> None:
         self.samples, self.stop = samples, stop  # stop: after the first stage, which is all there is
-        self.plan = Plan()
+        self.plan = Cost()
         self.label, self.finished = "units", 0
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
@@ -193,7 +193,7 @@ class EndOfPlan(Exception):
 class PlanningRunner(Runner):
     """Counts what a run would compute; nothing is written, and what a folder holds already is read."""
 
-    def __init__(self, out: Path, planner: Planner) -> None:
+    def __init__(self, out: Path, planner: CostEngine) -> None:
         there = (out / "run.json").is_file()
         super().__init__(RunFolder.open(out) if there else RunFolder(out, {}, None), planner, progress=False)
         self.planner = planner
@@ -213,7 +213,7 @@ class PlanningRunner(Runner):
         return all(self.folder.stored(Unit(dict(c))) is not None for c in configs)
 
 
-def explore(run: Callable[[], Any], plan: Plan) -> None:
+def explore(run: Callable[[], Any], plan: Cost) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -23,7 +23,7 @@ def using(engine: Engine | None) -> Iterator[None]:
 
 
 @contextmanager
-def here() -> Iterator[None]:
+def inside_unit() -> Iterator[None]:
     """Inside a unit: it has one core for itself, and starts nothing elsewhere."""
     before = _inside.set(True)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from netgrain.runtime.engine_in_use import here
+from netgrain.runtime.engine_in_use import inside_unit
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome, Unit, Work
 
@@ -19,6 +19,6 @@ class Local:
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
         for unit in units:
-            with one_thread(), here():
+            with one_thread(), inside_unit():
                 outcome = work(unit.config)
             yield unit, outcome

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 
-def stream(seed: int, *labels: int | str) -> int:
+def derived_seed(seed: int, *labels: int | str) -> int:
     """A 63-bit seed for one use of randomness, a function of its labels alone.
 
-    >>> stream(0, "member", 1) == stream(0, "member", 1) != stream(0, "member", 2)
+    >>> derived_seed(0, "member", 1) == derived_seed(0, "member", 1) != derived_seed(0, "member", 2)
     True
     """
     digest = hashlib.blake2b(repr((seed, *labels)).encode(), digest_size=8).digest()

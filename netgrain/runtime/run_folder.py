@@ -144,7 +144,7 @@ class RunFolder:
         return write_whole(self.path / name, _pretty(content))
 
 
-class Behind:
+class WrappedEngine:
     """Part of an engine that leaves the work to another one."""
 
     engine: Engine
@@ -158,7 +158,7 @@ class Behind:
         return self.engine.parallel
 
 
-class Runner(Behind):
+class Runner(WrappedEngine):
     """Runs units through an engine into a folder; what is there already is read, not computed.
 
     It is itself an engine, one that keeps what it finishes: give it to whatever takes an engine.
@@ -216,7 +216,7 @@ class Runner(Behind):
         return all(self.folder.unit_file(Unit(dict(c))).exists() for c in configs)
 
 
-class Keeping(Behind):
+class ResumableEngine(WrappedEngine):
     """An engine that keeps what it finishes in a run folder, made when the first unit comes and removed when done.
 
     about: all that the units depend on and do not say themselves.

@@ -18,7 +18,7 @@ AHEAD = 8  # units per worker that may be finished before their turn: bounds the
 Members = Callable[[range], list[Outcome]]
 
 
-class Stream:
+class MemberStream:
     """The outcomes of members, for one range after the other.
 
     task computes some members at once. engine: where; None begins here and forks when the remaining work is worth

@@ -39,9 +39,9 @@ from netgrain.training.gradient_flow import (
     _prepare_forward_mode,
     check_loss,
     checked_targets,
-    flow,
     loss_of,
     twice_differentiable,
+    weight_velocity,
 )
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
@@ -254,7 +254,7 @@ class LossCurvature:
             speed: dict[str, Tensor] = {}
             if rates:
                 moving = [n for n, p in model.named_parameters() if p.requires_grad] or list(parameters)
-                speed = flow(model, *self.train, self.loss, moving, who=f"model {i}")
+                speed = weight_velocity(model, *self.train, self.loss, moving, who=f"model {i}")
                 _prepare_forward_mode()
             for x, y in self._slices():
                 try:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from netgrain.families.failures import check_finite_outputs
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Make, built, forward, frozen, member, model_dtype
-from netgrain.families.origin import resolve
+from netgrain.families.members import Family, built, forward, frozen, member, model_dtype
+from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
 from netgrain.geometry import correlation
@@ -37,9 +37,9 @@ from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import checked_samples
-from netgrain.runtime.streams import Stream
+from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
 from netgrain.training.delta import Delta, Evolution
@@ -49,10 +49,10 @@ from netgrain.training.gradient_flow import (
     Rates,
     check_loss,
     checked_targets,
-    flow,
     forward_rates,
     loss_of,
     rates_for,
+    weight_velocity,
 )
 from netgrain.training.last_layer import Head, head_or_reason
 from netgrain.training.one_hidden_layer import Shallow, find_shallow
@@ -64,7 +64,7 @@ ZERO_AFTER = 8  # members without any motion before the rest are not tried
 
 @one_thread()
 def average_evolution(
-    make: Make,
+    make: Family,
     X: Tensor,
     y: Tensor | None = None,
     *,
@@ -136,7 +136,7 @@ def average_evolution(
     check_deterministic(model, few)
     head, reason = head_or_reason(make, model, shape, seed=seed, output=output, antithetic=antithetic)
     targets = _targets(y, len(X), outputs.shape[1], kind, model_dtype(model), head, reason)
-    resolved = resolve(probe, model, shape, output)
+    resolved = probe_used(probe, model, shape, output)
     shallow = None
     if head is not None and integrate and kind.name == "sse":
         shallow = find_shallow(model, head, shape, output)
@@ -146,7 +146,7 @@ def average_evolution(
     where = Places(shape, resolved.probe, count, output)
     kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
     task = partial(_members, partial(_one_member, make, seed, where, data, rates, dev))
-    stream_of = Stream(task, via, chunk, {"evolution": {**kept_as, "loss": kind.name, "samples": len(X)}})
+    stream_of = MemberStream(task, via, chunk, {"evolution": {**kept_as, "loss": kind.name, "samples": len(X)}})
     rows = PairRows(few[0].numel(), 1 / len(resolved.probe.points(shape, count, 0)))
     most = members if members is not None else DEFAULT_MEMBERS if tolerance is None else None
     total, zero, moved, changed = 0, 0, False, False
@@ -231,8 +231,8 @@ def evolution_of(
             _check_given(model, i)
             where = place
             if isinstance(place, Origin):
-                where = resolve(place, _frozen_copy(model), shape, output).probe
-            points = where.points(shape, count, stream(seed, "probe", i)).to(
+                where = probe_used(place, _frozen_copy(model), shape, output).probe
+            points = where.points(shape, count, derived_seed(seed, "probe", i)).to(
                 next(model.parameters()).device, model_dtype(model)
             )
             call = frozen(model)
@@ -244,7 +244,7 @@ def evolution_of(
             named = list(model.named_parameters())
             moving = [n for n, p in named if p.requires_grad] or [n for n, _ in named]
             rates, how = rates_for(model, moving, points[:2], output)
-            speed = flow(model, X, targets, kind, moving, who=f"model {i}")
+            speed = weight_velocity(model, X, targets, kind, moving, who=f"model {i}")
             a, b = _rows(rates, model, speed, points, output, f"model {i}")
             if i == 0:
                 rows.expect(len(listed), a)
@@ -310,18 +310,18 @@ def _members(one: Callable[[int], Outcome], members: range) -> list[Outcome]:
 
 
 def _one_member(
-    make: Make, seed: int, where: Places, data: Driver, rates: Rates, device: torch.device, i: int
+    make: Family, seed: int, where: Places, data: Driver, rates: Rates, device: torch.device, i: int
 ) -> Outcome:
     """Rows a and b of one member, and whether any of its weights moves."""
     model = member(make, seed, i, device)
     dtype, who = model_dtype(model), f"member {i}"
-    points = where.probe.points(where.shape, where.count, stream(seed, "probe", i)).to(device, dtype)
+    points = where.probe.points(where.shape, where.count, derived_seed(seed, "probe", i)).to(device, dtype)
     if data.shallow is not None:
         a, b = (r.cpu() for r in data.shallow.rows(model, data.X.to(device), points, where.output, data.moving))
         _check_rows(b, who)
         return Outcome({"moves": bool(b.any())}, {"a": a, "b": b})
     offset = None if data.head is None else data.head.offset(model, data.X[:1].to(device, dtype))
-    speed = flow(model, data.X, data.targets, data.loss, data.moving, offset=offset, who=who)
+    speed = weight_velocity(model, data.X, data.targets, data.loss, data.moving, offset=offset, who=who)
     a, b = _rows(rates, model, speed, points, where.output, who)
     return Outcome({"moves": any(bool(t.any()) for t in speed.values())}, {"a": a, "b": b})
 
@@ -338,7 +338,7 @@ def _rows(
     return found[0], found[1]
 
 
-def _first(make: Make, seed: int) -> tuple[nn.Module, list[str]]:
+def _first(make: Family, seed: int) -> tuple[nn.Module, list[str]]:
     """Member 0 and the names of the parameters that the family itself leaves trainable."""
     fixed: set[str] = set()
 

@@ -144,7 +144,7 @@ def check_loss(loss: Loss, y: Tensor, outputs: int, dtype: torch.dtype) -> None:
 # --- the velocity of the weights ----------------------------------------------------------------------------------
 
 
-def flow(
+def weight_velocity(
     model: nn.Module,
     X: Tensor,  # (samples, *input_shape)
     y: Tensor | None,  # as checked_targets gives it
@@ -204,7 +204,9 @@ def _slope(loss: Loss, f: Tensor, y: Tensor | None, offset: Tensor | None, who: 
 # --- what the flow does to the input gradient ---------------------------------------------------------------------
 
 
-def forward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: Output) -> tuple[Tensor, Tensor]:
+def forward_rates(
+    model: nn.Module, weight_velocity: dict[str, Tensor], X: Tensor, output: Output
+) -> tuple[Tensor, Tensor]:
     """a = ∇ₓf and b = d/dt ∇ₓf of each chosen output at each point, (points · outputs, d) each.
 
     Forward over reverse: the weights are dual numbers θ + ε θ̇, and so is everything computed from them.
@@ -214,7 +216,7 @@ def forward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: 
     parameters = dict(model.named_parameters())
     for points in X.split(POINTS_AT_ONCE):
         with forward_mode.dual_level(), torch.enable_grad(), twice_differentiable():
-            duals = {name: forward_mode.make_dual(parameters[name].detach(), t) for name, t in flow.items()}
+            duals = {name: forward_mode.make_dual(parameters[name].detach(), t) for name, t in weight_velocity.items()}
             x = points.detach().requires_grad_(True)
             y = select(forward(partial(_call, model, duals), x), output)
             a, b = [], []
@@ -228,13 +230,15 @@ def forward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: 
     return torch.cat([a for a, _ in pieces]), torch.cat([b for _, b in pieces])
 
 
-def backward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output: Output) -> tuple[Tensor, Tensor]:
+def backward_rates(
+    model: nn.Module, weight_velocity: dict[str, Tensor], X: Tensor, output: Output
+) -> tuple[Tensor, Tensor]:
     """The same by reverse mode alone, b = ∇ₓ(∇_θ f · θ̇): slower, for models that forward mode does not support."""
     pieces = []
     parameters = dict(model.named_parameters())
     for points in X.split(POINTS_AT_ONCE):
         with torch.enable_grad(), twice_differentiable():
-            leaves = {name: parameters[name].detach().requires_grad_(True) for name in flow}
+            leaves = {name: parameters[name].detach().requires_grad_(True) for name in weight_velocity}
             x = points.detach().requires_grad_(True)
             y = select(forward(partial(_call, model, leaves), x), output)
             a, b = [], []
@@ -242,7 +246,9 @@ def backward_rates(model: nn.Module, flow: dict[str, Tensor], X: Tensor, output:
                 total = y[:, j].sum()
                 a.append(_gradient(total, x, retain=True).detach())
                 gradients = torch.autograd.grad(total, list(leaves.values()), create_graph=True, allow_unused=True)
-                terms = [(g * t).sum() for g, t in zip(gradients, flow.values(), strict=True) if g is not None]
+                terms = [
+                    (g * t).sum() for g, t in zip(gradients, weight_velocity.values(), strict=True) if g is not None
+                ]
                 along = sum(terms, torch.zeros((), dtype=y.dtype, device=y.device))
                 b.append(_gradient(along, x, retain=True).detach())
         pieces.append((torch.stack(a, 1).flatten(0, 1).flatten(1), torch.stack(b, 1).flatten(0, 1).flatten(1)))

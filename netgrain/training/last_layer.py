@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.families.members import Make, forward, member, model_dtype
+from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.families.outputs import Output
 from netgrain.families.weight_law import read_law
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 DRAWS, DRAWS_LARGE = 64, 24  # fresh draws that the law is read from; the second for models over a million parameters
 OTHERS = 256  # entries of other parameters that independence is tested against
@@ -48,7 +48,7 @@ class Head:
 
 
 def find_head(
-    make: Make, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output, trust: bool = False
+    make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output, trust: bool = False
 ) -> Head:
     """Check the structure on `model` (member 0) and the law on fresh members; raises NoHead with the reason.
 
@@ -126,7 +126,7 @@ def _check_offset_is_bias(model: nn.Module, name: str, x: Tensor) -> None:
         raise NoHead(f"other parameters reach the output around '{name}'")
 
 
-def _law(make: Make, model: nn.Module, name: str, seed: int) -> str:
+def _law(make: Family, model: nn.Module, name: str, seed: int) -> str:
     """Centred, uncorrelated, independent of a sample of all other parameters, and without skewness."""
     count = DRAWS if sum(p.numel() for p in model.parameters()) < 1_000_000 else DRAWS_LARGE
     key = f"{name}.weight" if name else "weight"
@@ -138,7 +138,7 @@ def _law(make: Make, model: nn.Module, name: str, seed: int) -> str:
         others.append(torch.cat([parameters[n].flatten()[where].double() for n, where in picks] or [torch.zeros(0)]))
     drawn = torch.stack(draws).double()
     weight = dict(model.named_parameters())[key]
-    law = read_law(drawn, torch.stack(others), weight[0].numel(), seed=stream(seed, "law"))
+    law = read_law(drawn, torch.stack(others), weight[0].numel(), seed=derived_seed(seed, "law"))
     if isinstance(law, str):
         raise NoHead(f"'{name}': {law}")
     cubes = drawn.pow(3)
@@ -150,14 +150,14 @@ def _law(make: Make, model: nn.Module, name: str, seed: int) -> str:
 
 def _other_entries(model: nn.Module, key: str, seed: int) -> list[tuple[str, Tensor]]:
     """A few random entries of every other parameter, at most OTHERS in all."""
-    generator = torch.Generator().manual_seed(stream(seed, "others"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "others"))
     parameters = [(n, p) for n, p in model.named_parameters() if n != key]
     each = max(1, OTHERS // max(len(parameters), 1))
     return [(n, torch.randint(p.numel(), (min(each, p.numel()),), generator=generator)) for n, p in parameters][:OTHERS]
 
 
 def head_or_reason(
-    make: Make,
+    make: Family,
     model: nn.Module,
     input_shape: tuple[int, ...],
     *,

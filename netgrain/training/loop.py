@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from netgrain.families.members import Make, built, forward, member, model_dtype
+from netgrain.families.members import Family, built, forward, member, model_dtype
 from netgrain.runtime.devices import widest
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
@@ -147,7 +147,7 @@ class Watch:
         return float(losses[step - self.window : step].mean()) <= self.target
 
 
-def fresh(make: Make, seed: int, i: int, device: torch.device) -> tuple[nn.Module, list[Tensor]]:
+def fresh(make: Family, seed: int, i: int, device: torch.device) -> tuple[nn.Module, list[Tensor]]:
     """Member i and those of its parameters that the family itself leaves trainable."""
     frozen: set[str] = set()
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 
 State = dict[str, Tensor]
 
@@ -118,7 +118,7 @@ class Trained:
                 tensor.copy_(state[name])
         return model
 
-    def model(self, make: Make, *, step: int | None = None) -> nn.Module:
+    def model(self, make: Family, *, step: int | None = None) -> nn.Module:
         """A model of the family with these weights, in eval mode, its parameters frozen."""
         return self.load_into(member(make, 0, 0), step=step)
 
@@ -149,7 +149,7 @@ def minibatch_order(samples: int, *, seed: int, i: int, epoch: int, replacement:
     An epoch is samples // batch steps; the short rest is dropped, and another rest in the next epoch. With replacement
     every place is drawn from all samples.
     """
-    generator = torch.Generator().manual_seed(stream(seed, "minibatches", i, epoch))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "minibatches", i, epoch))
     if replacement:
         return torch.randint(samples, (samples,), generator=generator)
     return torch.randperm(samples, generator=generator)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.runtime.devices import widest
 from netgrain.runtime.threads import one_thread
 from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, loss_function, shrink
@@ -18,7 +18,7 @@ from netgrain.training.settings import Settings, State, Trained, copied
 
 
 def why_not_vmapped(
-    make: Make, seed: int, i: int, X: Tensor, y: Tensor, settings: Settings, device: torch.device
+    make: Family, seed: int, i: int, X: Tensor, y: Tensor, settings: Settings, device: torch.device
 ) -> str | None:
     """None, or why members of this family cannot take their steps together."""
     if settings.stop_every is not None:
@@ -63,7 +63,7 @@ class _Together:
 
 @one_thread()
 def train_together(
-    make: Make, X: Tensor, y: Tensor, settings: Settings, seed: int, numbers: list[int], device: torch.device
+    make: Family, X: Tensor, y: Tensor, settings: Settings, seed: int, numbers: list[int], device: torch.device
 ) -> list[Trained]:
     started = time.perf_counter()
     models = [fresh(make, seed, i, device)[0] for i in numbers]

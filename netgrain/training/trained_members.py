@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.local import Local
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import seeded, stream
+from netgrain.runtime.randomness import derived_seed, seeded
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 from netgrain.training.checks import checked, member_numbers
@@ -34,7 +34,7 @@ MEMBERS_TOGETHER = 32  # members of one vmapped step
 
 
 def train(
-    make: Make,
+    make: Family,
     X: Tensor,  # (samples, *input_shape)
     y: Tensor,  # (samples,) labels, or floating-point targets for "sse"
     settings: Settings,
@@ -98,7 +98,7 @@ def train(
 
 @one_thread()
 def train_member(
-    make: Make,
+    make: Family,
     X: Tensor,
     y: Tensor,
     settings: Settings,
@@ -123,7 +123,7 @@ def train_member(
     X, y = checked(model, X, y, settings.loss)
     data = (X.to(place), y.to(place))
     # the model's own randomness (dropout) is seeded, too, and its state is part of a checkpoint
-    with seeded(stream(seed, "training", i)), torch.enable_grad():
+    with seeded(derived_seed(seed, "training", i)), torch.enable_grad():
         run = Run(model, trainable, data, settings, seed, i, regularizer)
         file = None if checkpoint is None else Checkpoint(Path(checkpoint), run)
         if file is not None:
@@ -144,7 +144,7 @@ def train_member(
 
 
 def _packed_member(
-    make: Make,
+    make: Family,
     X: Tensor,
     y: Tensor,
     settings: Settings,

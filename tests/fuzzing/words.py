@@ -77,12 +77,12 @@ def lay_out(folder: Path) -> None:
 
 
 def run_model(text: str, folder: Path) -> bool:
-    from netgrain.cli.parsing import family
+    from netgrain.cli.parsing import family_from_text
 
     lay_out(folder)
     before = list(sys.path), set(sys.modules)
     try:
-        family(text, (1, 8, 8))
+        family_from_text(text, (1, 8, 8))
     finally:
         for name in set(sys.modules) - before[1]:
             if name.startswith("netgrain_user_") or name == "models":
@@ -135,9 +135,9 @@ def _read_set(text: str) -> None:
 
 
 def _read_layers(text: str) -> None:
-    from netgrain.auditing.changes import swaps
+    from netgrain.auditing.changes import parsed_swaps
 
-    swaps([text])
+    parsed_swaps([text])
 
 
 def _find_engine(text: str) -> None:

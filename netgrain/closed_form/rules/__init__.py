@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.activations import activation_of
-from netgrain.closed_form.channels import Fixed, Process, summed
-from netgrain.closed_form.feature_maps import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.closed_form.channels import Channel, ConstantChannel, summed
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
 from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
@@ -41,13 +41,13 @@ class Pass(Protocol):
     def first_layer(self, law: TensorLaw, fan_in: int) -> None: ...
 
 
-Rule = Callable[[Step, list[Value], Pass], "Value | list[Value]"]
-RULES: dict[str, Rule] = {}
+LayerRule = Callable[[Step, list[FeatureMap], Pass], "FeatureMap | list[FeatureMap]"]
+RULES: dict[str, LayerRule] = {}
 _NOTHING = torch.empty(0)  # stands for a recorded tensor
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
+def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
+    def register(function: LayerRule) -> LayerRule:
         for name in names:
             RULES[name] = function
         return function
@@ -79,7 +79,7 @@ def per_axis(value: Any, dims: int) -> tuple[int, ...]:
     return tuple(value) if len(value) == dims else tuple(value) * dims
 
 
-def channels_first(x: Value, step: Step) -> Value:
+def channels_first(x: FeatureMap, step: Step) -> FeatureMap:
     """(channels, positions…) with the positions in the order of the axes."""
     if any(CHANNEL in axis for axis in x.axes[1:]):
         raise Unsupported(f"{step.where} acts on channels as if they were positions")
@@ -95,16 +95,16 @@ def channels_first(x: Value, step: Step) -> Value:
     raise Unsupported(f"{step.where} acts on a rearranged input")
 
 
-def affine_map(step: Step, x: Value, gain: float, shift: float, run: Pass) -> Value:
-    def process(b: Block) -> Process:
+def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) -> FeatureMap:
+    def process(b: ChannelBlock) -> Channel:
         if run.observing:
             return b.process
         scaled = b.process.scaled(gain)
-        return scaled if shift == 0 else summed(scaled, Fixed(shift, b.process.sizes))
+        return scaled if shift == 0 else summed(scaled, ConstantChannel(shift, b.process.sizes))
 
-    blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(ChannelBlock(b.channels, process(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         x.receive(block, term.scaled(gain**2))
 
-    return Value(x.axes, x.sizes, blocks, step, send)
+    return FeatureMap(x.axes, x.sizes, blocks, step, send)

@@ -9,16 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import Fixed, Gaussian, NeedsMembers, NormalisesNothing, Process, summed
+from netgrain.closed_form.channels import (
+    Channel,
+    ConstantChannel,
+    GaussianChannel,
+    NeedsMembers,
+    NormalisesNothing,
+    summed,
+)
 from netgrain.closed_form.dependence import OwnSpread
-from netgrain.closed_form.feature_maps import CHANNEL, Block, Gain, Term, Value
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
 from netgrain.families.trace import Step, Unsupported, Weight
 
 
 @rule("batch_norm")
-def _batch_norm(step: Step, values: list[Value], run: Pass) -> Value:
+def _batch_norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     names = ("running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
     running_mean, running_var, weight, bias, training, _, eps = arguments(step, *names, eps=1e-5, training=False)
@@ -35,7 +42,7 @@ def _batch_norm(step: Step, values: list[Value], run: Pass) -> Value:
         def send(block: int, term: Term) -> None:
             x.receive(block, replace(term, factors=(*term.factors, made[block])))
 
-        return Value(x.axes, x.sizes, x.blocks, step, send)
+        return FeatureMap(x.axes, x.sizes, x.blocks, step, send)
     mean, variance = run.law(running_mean, step), run.law(running_var, step)
     if mean.variance or variance.variance or mean.mean:
         raise Unsupported(f"{step.where} has statistics that are not those of a fresh layer")
@@ -59,7 +66,7 @@ def _affine(step: Step, weight: Any, bias: Any, run: Pass) -> tuple[float, float
 
 
 @rule("layer_norm", "group_norm", "rms_norm")
-def _norm(step: Step, values: list[Value], run: Pass) -> Value:
+def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     """In a wide layer the statistics over channels are those of the process: a known scale at each position."""
     x = values[0]
     names = {
@@ -100,20 +107,20 @@ def _norm(step: Step, values: list[Value], run: Pass) -> Value:
 
     tied = _tied(step, x, run, scale, spread + eps, inside)
 
-    def process(b: Block) -> Process:
+    def process(b: ChannelBlock) -> Channel:
         if run.observing:
             return b.process
-        if tied is not None and isinstance(b.process, Gaussian):
-            out: Process = Gaussian(gained(b.process.covariance), 0.0, b.process.width, tied.along())
+        if tied is not None and isinstance(b.process, GaussianChannel):
+            out: Channel = GaussianChannel(gained(b.process.covariance), 0.0, b.process.width, tied.along())
         elif flat and len(scale) == 1 and not bool((mean != 0).any()):
             out = b.process.scaled(float(scale[0, 0]))
-        elif isinstance(b.process, Gaussian) and b.process.centre == 0:
-            out = Gaussian(gained(b.process.covariance), 0.0, b.process.width)
+        elif isinstance(b.process, GaussianChannel) and b.process.centre == 0:
+            out = GaussianChannel(gained(b.process.covariance), 0.0, b.process.width)
         else:
             raise NeedsMembers(f"{step.where} of something with a mean")
-        return out if beta == 0 else summed(out, Fixed(beta, x.sizes))
+        return out if beta == 0 else summed(out, ConstantChannel(beta, x.sizes))
 
-    blocks = tuple(Block(b.channels, process(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(ChannelBlock(b.channels, process(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         if tied is None:
@@ -123,15 +130,15 @@ def _norm(step: Step, values: list[Value], run: Pass) -> Value:
         weights = tied.sent_back(term.moment.full(), None if term.weights is None else term.weights.full())
         x.receive(block, replace(term, moment=gained(term.moment), weights=weights))
 
-    return Value(x.axes, x.sizes, blocks, step, send)
+    return FeatureMap(x.axes, x.sizes, blocks, step, send)
 
 
-def _tied(step: Step, x: Value, run: Pass, scale: Tensor, spread: Tensor, inside: list[int]) -> OwnSpread | None:
+def _tied(step: Step, x: FeatureMap, run: Pass, scale: Tensor, spread: Tensor, inside: list[int]) -> OwnSpread | None:
     """How the scale depends on the input, where directions are followed."""
     if not run.tracking:
         return None
     block = x.blocks[0].process
-    if len(x.blocks) > 1 or not isinstance(block, Gaussian) or block.centre != 0:
+    if len(x.blocks) > 1 or not isinstance(block, GaussianChannel) or block.centre != 0:
         run.leaves_out(f"{step.where} normalises something that is not a centred Gaussian")
         return None
     if block.tangent is None:
@@ -147,7 +154,7 @@ def _tied(step: Step, x: Value, run: Pass, scale: Tensor, spread: Tensor, inside
     )
 
 
-def _channel_statistics(step: Step, x: Value, run: Pass, centred: bool) -> tuple[Tensor, Tensor]:
+def _channel_statistics(step: Step, x: FeatureMap, run: Pass, centred: bool) -> tuple[Tensor, Tensor]:
     """Mean and mean square over channels at each position, (points, positions)."""
     if run.observing:
         seen = [p.values for p in x.observed(run.tensor(step.args[0]))]
@@ -177,6 +184,6 @@ def _spread_over(values: Tensor, sizes: tuple[int, ...], inside: list[int]) -> T
     return shaped.mean([1 + k for k in inside], keepdim=True).expand_as(shaped).reshape(values.shape)
 
 
-def _check_first_axis(x: Value, step: Step) -> None:
+def _check_first_axis(x: FeatureMap, step: Step) -> None:
     if not x.axes or x.axes[0] not in ((CHANNEL,), ()):
         raise Unsupported(f"{step.where} expects the channels in the first axis")

@@ -6,44 +6,53 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from netgrain.closed_form.channels import AtKink, Fixed, NeedsMembers, Observed, Points, Process, activated, summed
-from netgrain.closed_form.feature_maps import CHANNEL, Block, Choice, Slope, Term, Value, arranged, renamed
+from netgrain.closed_form.channels import (
+    AtKink,
+    Channel,
+    ConstantChannel,
+    NeedsMembers,
+    ObservedChannel,
+    Points,
+    activated,
+    summed,
+)
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, Choice, FeatureMap, Slope, Term, arranged, renamed
 from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.rules import Pass, affine_map, channels_first, rule
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
 
-def elementwise(step: Step, x: Value, activation: Activation, run: Pass) -> Value:
+def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) -> FeatureMap:
     blocks = []
     for b in x.blocks:
-        process: Process
+        process: Channel
         if isinstance(b.process, Points):
             raise Unsupported(f"{step.where} is an activation of the input itself")
         if run.observing:
             process = b.process
-            if run.at_origin and isinstance(process, Observed) and _on_kink(process.values, activation):
+            if run.at_origin and isinstance(process, ObservedChannel) and _on_kink(process.values, activation):
                 raise AtKink
         else:
             process = activated(activation, b.process)
-        if b.narrow and not isinstance(b.process, Fixed):
+        if b.narrow and not isinstance(b.process, ConstantChannel):
             raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
         if not activation.continuous:
             run.leaves_out(f"{step.where} jumps, which gradients do not see")
-        blocks.append(Block(b.channels, process, b.sources, fresh=False, narrow=b.narrow))
+        blocks.append(ChannelBlock(b.channels, process, b.sources, fresh=False, narrow=b.narrow))
 
     def send(block: int, term: Term) -> None:
         of = x.blocks[block].process
-        if term.averaged and not isinstance(of, Fixed):
+        if term.averaged and not isinstance(of, ConstantChannel):
             raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
         x.receive(block, replace(term, factors=(*term.factors, _slope(activation, of))))
 
     made: dict[int, Slope] = {}
 
-    def _slope(activation: Activation, of: Process) -> Slope:
+    def _slope(activation: Activation, of: Channel) -> Slope:
         # one object per place, so that gradients that took the same way are recognised
         return made.setdefault(id(of), Slope(activation, of))
 
-    return Value(x.axes, x.sizes, tuple(blocks), step, send)
+    return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send)
 
 
 def _on_kink(values: Tensor, activation: Activation) -> bool:
@@ -51,13 +60,13 @@ def _on_kink(values: Tensor, activation: Activation) -> bool:
 
 
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
-def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
+def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
     if len(step.shapes) > 1:
         raise Unsupported(f"{step.where} returns the places of its maxima")
     sizes = step.shapes[0][2:]
     if not run.observing:
-        if all(isinstance(b.process, Fixed) for b in x.blocks):
+        if all(isinstance(b.process, ConstantChannel) for b in x.blocks):
             raise AtKink
         raise NeedsMembers(f"{step.where} has no closed form")
     seen = run.tensor(step.args[0])
@@ -73,8 +82,8 @@ def _max_pool(step: Step, values: list[Value], run: Pass) -> Value:
             raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
         x.receive(block, replace(term, factors=(*term.factors, choices[block])))
 
-    blocks = tuple(Block(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
-    return Value(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
+    blocks = tuple(ChannelBlock(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
+    return FeatureMap(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
 
 
 def _ties(step: Step, seen: Tensor) -> bool:
@@ -85,7 +94,7 @@ def _ties(step: Step, seen: Tensor) -> bool:
 
 
 @rule("add", "radd", "iadd", "sub", "isub", "rsub")
-def _add(step: Step, values: list[Value], run: Pass) -> Value:
+def _add(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if step.kwargs.get("alpha", 1) != 1:
         raise Unsupported(f"{step.where} adds a multiple")
     if len(values) == 1:
@@ -106,7 +115,7 @@ def _number(step: Step, run: Pass) -> float | None:
     return None
 
 
-def _shifted(step: Step, x: Value, run: Pass) -> Value:
+def _shifted(step: Step, x: FeatureMap, run: Pass) -> FeatureMap:
     number = _number(step, run)
     if number is None:
         raise Unsupported(f"{step.where} adds something that is not a plain number")
@@ -118,12 +127,12 @@ def _shifted(step: Step, x: Value, run: Pass) -> Value:
         points = x.blocks[0].process
         assert isinstance(points, Points)
         block = replace(x.blocks[0], process=points.mapped(lambda values: values * gain, shift))
-        return Value(x.axes, x.sizes, (block,), step, x.receive)
+        return FeatureMap(x.axes, x.sizes, (block,), step, x.receive)
     return affine_map(step, x, gain, shift, run)
 
 
 @rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
-def _multiply(step: Step, values: list[Value], run: Pass) -> Value:
+def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if len(values) > 1:
         raise Unsupported(f"{step.where} multiplies two things that both depend on the input")
     if step.name == "neg":
@@ -138,22 +147,24 @@ def _multiply(step: Step, values: list[Value], run: Pass) -> Value:
     return affine_map(step, values[0], number, 0.0, run)
 
 
-def _residual(step: Step, a: Value, b: Value, sign: float, run: Pass) -> Value:
+def _residual(step: Step, a: FeatureMap, b: FeatureMap, sign: float, run: Pass) -> FeatureMap:
     b = _like(a, b, step)
     bounds = sorted({stop for v in (a, b) for _, stop in v.spans()})
-    blocks: list[Block] = []
+    blocks: list[ChannelBlock] = []
     owners: list[tuple[int, int]] = []
     start = 0
     for stop in bounds:
         i, j = _block_at(a, start), _block_at(b, start)
         u, v = a.blocks[i], b.blocks[j]
-        fixed = all(isinstance(w.process, Fixed) for w in (u, v))
+        fixed = all(isinstance(w.process, ConstantChannel) for w in (u, v))
         if u.sources & v.sources:
             raise Unsupported(f"{step.where} adds two functions of the same channels")
         if not (u.fresh or v.fresh) and not fixed:
             raise Unsupported(f"{step.where} adds a branch that ends in an activation")
         process = u.process if run.observing else summed(u.process, v.process.scaled(sign))
-        blocks.append(Block(stop - start, process, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow))
+        blocks.append(
+            ChannelBlock(stop - start, process, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow)
+        )
         owners.append((i, j))
         start = stop
 
@@ -162,14 +173,14 @@ def _residual(step: Step, a: Value, b: Value, sign: float, run: Pass) -> Value:
             share = blocks[block].channels / value.blocks[i].channels
             value.receive(i, term if share == 1 else run.average(term).scaled(share))
 
-    return Value(a.axes, a.sizes, tuple(blocks), step, send)
+    return FeatureMap(a.axes, a.sizes, tuple(blocks), step, send)
 
 
-def _block_at(x: Value, channel: int) -> int:
+def _block_at(x: FeatureMap, channel: int) -> int:
     return next(i for i, (start, stop) in enumerate(x.spans()) if start <= channel < stop)
 
 
-def _like(a: Value, b: Value, step: Step) -> Value:
+def _like(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order."""
     if a.shape() != b.shape():
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
@@ -188,7 +199,7 @@ def _like(a: Value, b: Value, step: Step) -> Value:
 
 
 @rule("cat", "concat", "concatenate")
-def _cat(step: Step, values: list[Value], run: Pass) -> Value:
+def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
     axis = dim % (len(values[0].axes) + 1) - 1
     if axis < 0 or len(values) != len(step.args[0]):
@@ -210,10 +221,10 @@ def _cat(step: Step, values: list[Value], run: Pass) -> Value:
         value, i = owners[block]
         value.receive(i, term)
 
-    return Value(first.axes, first.sizes, blocks, step, send)
+    return FeatureMap(first.axes, first.sizes, blocks, step, send)
 
 
-def _like_positions(a: Value, b: Value, step: Step) -> Value:
+def _like_positions(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order, whatever its channels."""
     order: dict[int, int] = {}
     for p, q in zip(a.axes, b.axes, strict=True):

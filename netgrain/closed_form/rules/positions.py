@@ -10,14 +10,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from netgrain.closed_form.feature_maps import CHANNEL, Axes, Value, arranged, cut_channels, derived, renamed, reshaped
+from netgrain.closed_form.feature_maps import (
+    CHANNEL,
+    Axes,
+    FeatureMap,
+    arranged,
+    cut_channels,
+    derived,
+    renamed,
+    reshaped,
+)
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, arguments, channels_first, per_axis, renumbered, rule
 from netgrain.families.trace import Step, Unsupported
 
 
 @rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def _average_pool(step: Step, values: list[Value], run: Pass) -> Value:
+def _average_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
     names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
     kernel, stride, padding, ceil, include, divisor = arguments(
@@ -40,7 +49,7 @@ def _average_pool(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
-def _adaptive_pool(step: Step, values: list[Value], run: Pass) -> Value:
+def _adaptive_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
     eyes = [torch.eye(n, dtype=torch.float64)[None] for n in x.shape()[1:]]
     out = step.shapes[0][2:]
@@ -48,7 +57,7 @@ def _adaptive_pool(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("interpolate", "upsample")
-def _interpolate(step: Step, values: list[Value], run: Pass) -> Value:
+def _interpolate(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
     names = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
     _, scale, mode, corners, recompute, antialias = arguments(step, *names, mode="nearest", antialias=False)
@@ -67,7 +76,7 @@ def _interpolate(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("pad")
-def _pad(step: Step, values: list[Value], run: Pass) -> Value:
+def _pad(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     amounts, mode, fill = arguments(step, "pad", "mode", "value", mode="constant")
     if mode == "constant" and fill not in (None, 0, 0.0):
@@ -83,7 +92,7 @@ def _pad(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("mean", "sum")
-def _mean(step: Step, values: list[Value], run: Pass) -> Value:
+def _mean(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     dims, keepdim = arguments(step, "dim", "keepdim", keepdim=False)
     if dims is None:
@@ -104,7 +113,7 @@ def _mean(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("flip", "roll")
-def _turned(step: Step, values: list[Value], run: Pass) -> Value:
+def _turned(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     if step.name == "flip":
         dims = arguments(step, "dims")[0]
@@ -124,7 +133,7 @@ def _turned(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("getitem", "select", "narrow")
-def _getitem(step: Step, values: list[Value], run: Pass) -> Value:
+def _getitem(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if step.name == "select":
         dim, index = arguments(step, "dim", "index")
         key: tuple[Any, ...] = (*(slice(None),) * (dim % (len(values[0].axes) + 1)), index)
@@ -136,7 +145,7 @@ def _getitem(step: Step, values: list[Value], run: Pass) -> Value:
     return _indexed(step, values[0], key, run)
 
 
-def _indexed(step: Step, x: Value, key: tuple[Any, ...], run: Pass) -> Value:
+def _indexed(step: Step, x: FeatureMap, key: tuple[Any, ...], run: Pass) -> FeatureMap:
     if any(not (isinstance(k, int | slice) or k is None or k is Ellipsis) for k in key):
         raise Unsupported(f"{step.where} picks elements by a tensor or a list")
     used = sum(k is not None and k is not Ellipsis for k in key)
@@ -174,7 +183,7 @@ def _indexed(step: Step, x: Value, key: tuple[Any, ...], run: Pass) -> Value:
 
 
 @rule("chunk", "split", "unbind", "tensor_split")
-def _split(step: Step, values: list[Value], run: Pass) -> list[Value]:
+def _split(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     x = values[0]
     if step.name == "unbind":
         (dim,) = arguments(step, "dim", dim=0)
@@ -191,11 +200,11 @@ def _split(step: Step, values: list[Value], run: Pass) -> list[Value]:
     return found
 
 
-def _mapped(x: Value, maps: list[Tensor], step: Step, run: Pass) -> Value:
+def _mapped(x: FeatureMap, maps: list[Tensor], step: Step, run: Pass) -> FeatureMap:
     return _along_axes(x, {1 + k: A for k, A in enumerate(maps)}, step, run)
 
 
-def _along_axes(x: Value, maps: dict[int, Tensor], step: Step, run: Pass) -> Value:
+def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -> FeatureMap:
     """A linear map along some tensor axes (numbered without the batch)."""
     maps = {
         a: A
@@ -228,7 +237,7 @@ def _along_axes(x: Value, maps: dict[int, Tensor], step: Step, run: Pass) -> Val
     return derived(x, step, x.axes, sizes, forward, backward, on_points, run.average)
 
 
-def _one_atom(x: Value, axes: list[int], step: Step) -> Value:
+def _one_atom(x: FeatureMap, axes: list[int], step: Step) -> FeatureMap:
     """The same value with exactly one position atom behind each of these tensor axes."""
     if all(len(x.axes[a]) == 1 for a in axes):
         return x
@@ -251,7 +260,7 @@ def _one_atom(x: Value, axes: list[int], step: Step) -> Value:
     return arranged(x, groups, tuple(new_axes), step)
 
 
-def _without_axes(x: Value, dropped: Sequence[int], step: Step) -> Value:
+def _without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureMap:
     """Remove tensor axes of size one."""
     gone = [k for a in dropped for k in x.axes[a]]
     axes = tuple(axis for a, axis in enumerate(x.axes) if a not in dropped)
@@ -265,7 +274,7 @@ def _without_axes(x: Value, dropped: Sequence[int], step: Step) -> Value:
     return renamed(x, axes, step)
 
 
-def _dropped_atoms(x: Value, axes: Axes, gone: list[int], step: Step) -> Value:
+def _dropped_atoms(x: FeatureMap, axes: Axes, gone: list[int], step: Step) -> FeatureMap:
     kept = [k for k in range(len(x.sizes)) if k not in gone]
     sizes = tuple(x.sizes[k] for k in kept)
     return derived(
@@ -281,7 +290,7 @@ def _dropped_atoms(x: Value, axes: Axes, gone: list[int], step: Step) -> Value:
 
 
 @rule("flatten", "reshape", "view", "unflatten", "squeeze", "unsqueeze", "expand_as", "view_as", "reshape_as")
-def _reshape(step: Step, values: list[Value], run: Pass) -> Value:
+def _reshape(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     shape = step.shapes[0][1:]
     x = values[0]
     if math.prod(shape) != math.prod(x.shape()):
@@ -290,7 +299,7 @@ def _reshape(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("permute", "transpose", "swapaxes", "movedim", "moveaxis", "t", "T", "mT")
-def _permute(step: Step, values: list[Value], run: Pass) -> Value:
+def _permute(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     """Where the axes go is read off a small tensor with one distinct size per axis."""
     x = values[0]
     sizes = tuple(range(2, 3 + len(x.axes)))
@@ -303,7 +312,7 @@ def _permute(step: Step, values: list[Value], run: Pass) -> Value:
 
 @rule("contiguous", "clone", "to", "float", "double", "detach", "dropout", "dropout1d", "dropout2d", "dropout3d")
 @rule("alpha_dropout", "feature_dropout", "identity", "positive", "type_as", "data", "feature_alpha_dropout")
-def _unchanged(step: Step, values: list[Value], run: Pass) -> Value:
+def _unchanged(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if "dropout" in step.name and arguments(step, "p", "training", training=True)[1]:
         raise Unsupported(f"{step.where} is active; put the module in eval mode")
     if step.name in ("detach", "data"):

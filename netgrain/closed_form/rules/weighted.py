@@ -10,15 +10,15 @@ import torch
 
 from netgrain.closed_form.channels import (
     BiasOnly,
-    Fixed,
-    Gaussian,
-    Observed,
+    Channel,
+    ConstantChannel,
+    GaussianChannel,
+    ObservedChannel,
     Points,
-    Process,
     moved_or_none,
     sum_or_none,
 )
-from netgrain.closed_form.feature_maps import CHANNEL, Axes, Block, Term, Value, arranged
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
 from netgrain.closed_form.moments import Moment, Taps, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
 from netgrain.families.initialisation import TensorLaw
@@ -26,7 +26,7 @@ from netgrain.families.trace import Step, Unsupported, Weight
 
 
 @rule("linear")
-def _linear(step: Step, values: list[Value], run: Pass) -> Value:
+def _linear(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     weight, bias = arguments(step, "weight", "bias")
     x = values[0]
     out = step.shapes[0][-1]
@@ -40,7 +40,7 @@ def _linear(step: Step, values: list[Value], run: Pass) -> Value:
 
 
 @rule("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-def _convolution(step: Step, values: list[Value], run: Pass) -> Value:
+def _convolution(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     turned = "transpose" in step.name
     order: tuple[str, ...]
@@ -70,7 +70,7 @@ def _convolution(step: Step, values: list[Value], run: Pass) -> Value:
     if any(CHANNEL in axis for axis in spatial):
         raise Unsupported(f"{step.where} slides over channels")
     _check_mixes_channels(x, x.axes[0], step)
-    still = all(isinstance(b.process, Fixed) and b.process.value == 0 for b in x.blocks)
+    still = all(isinstance(b.process, ConstantChannel) and b.process.value == 0 for b in x.blocks)
     if groups > 1 and contracted and (CHANNEL in x.axes[0] or not still):
         raise Unsupported(f"{step.where} treats the channels of its input separately")
     count = len(contracted)
@@ -84,14 +84,14 @@ def _convolution(step: Step, values: list[Value], run: Pass) -> Value:
     return _weighted(step, x, axes, count, [(t, turned) for t in taps], out, groups, weight, bias, run)
 
 
-def _check_mixes_channels(x: Value, axis: tuple[int, ...], step: Step) -> None:
+def _check_mixes_channels(x: FeatureMap, axis: tuple[int, ...], step: Step) -> None:
     if x.channels > 1 and CHANNEL not in axis:
         raise Unsupported(f"{step.where} mixes positions and shares its weights over channels")
 
 
 def _weighted(
     step: Step,
-    x: Value,  # positions: first `count` that are contracted, then the ones that remain
+    x: FeatureMap,  # positions: first `count` that are contracted, then the ones that remain
     axes: Axes,
     count: int,
     taps: list[tuple[Taps, bool]],  # along each remaining axis, and whether the convolution is transposed
@@ -100,7 +100,7 @@ def _weighted(
     weight: Weight,
     bias: Weight | None,
     run: Pass,
-) -> Value:
+) -> FeatureMap:
     """y_o = Σ_c,r,t W_o,c,r,t x_c(r, …) + b_o with uncorrelated zero-mean weights."""
     if not isinstance(weight, Weight) or not (bias is None or isinstance(bias, Weight)):
         raise Unsupported(f"{step.where} has weights that are computed from others")
@@ -138,10 +138,10 @@ def _weighted(
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
         process = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
         narrow = ""
-        if depthwise and not isinstance(part[0].process, Fixed):
+        if depthwise and not isinstance(part[0].process, ConstantChannel):
             narrow = step.where
         channels = part[0].channels * per_block if depthwise else out
-        blocks.append(Block(channels, process, source, fresh=True, narrow=narrow))
+        blocks.append(ChannelBlock(channels, process, source, fresh=True, narrow=narrow))
 
     def send(block: int, term: Term) -> None:
         if term.factors:
@@ -150,11 +150,11 @@ def _weighted(
         for i in [block] if depthwise else range(len(x.blocks)):
             x.receive(i, sent)
 
-    return Value(axes, sizes, tuple(blocks), step, send)
+    return FeatureMap(axes, sizes, tuple(blocks), step, send)
 
 
 def _after_weights(
-    blocks: list[Block],
+    blocks: list[ChannelBlock],
     forward: Callable[[Moment], Moment],
     sizes: tuple[int, ...],
     count: int,
@@ -163,14 +163,14 @@ def _after_weights(
     groups: int,
     width: int,
     run: Pass,
-) -> Process:
+) -> Channel:
     if run.observing:
-        return Observed(torch.zeros(0), sizes)
+        return ObservedChannel(torch.zeros(0), sizes)
     total: Moment | None = None
     tangent: Moment | None = None
     channels = sum(b.channels for b in blocks)
     for b in blocks:
-        if isinstance(b.process, Fixed) and b.process.value == 0:
+        if isinstance(b.process, ConstantChannel) and b.process.value == 0:
             continue
         contracted = list(range(count))
         if isinstance(b.process, Points):
@@ -183,7 +183,7 @@ def _after_weights(
         tangent = sum_or_none(tangent, None if t is None else t.scaled(share))
     if total is None:
         if bias is None or bias.variance == 0:
-            return Fixed(0.0 if bias is None else bias.mean, sizes)
+            return ConstantChannel(0.0 if bias is None else bias.mean, sizes)
         return BiasOnly(bias, sizes)
 
     def weighted(m: Moment) -> Moment:
@@ -192,4 +192,4 @@ def _after_weights(
     covariance = weighted(total)
     if bias is not None and bias.variance > 0:
         covariance = covariance.plus(ones(sizes).scaled(bias.variance))
-    return Gaussian(covariance, 0.0 if bias is None else bias.mean, width, moved_or_none(weighted, tangent))
+    return GaussianChannel(covariance, 0.0 if bias is None else bias.mean, width, moved_or_none(weighted, tangent))

@@ -52,7 +52,7 @@ PRESETS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Run:
     """Of one kind of training: network → (seeds, records)."""
 
     steps: Tensor
@@ -65,7 +65,7 @@ class Training:
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trainings: dict[str, Training]
+    trainings: dict[str, Run]
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -84,7 +84,7 @@ def run(config: Config, runner: Runner) -> Result:
             measure: {net: torch.stack([o.arrays[measure] for o in found]) for net, found in mine.items()}
             for measure in ("fourier", "real", "dead", "loss")
         }
-        trainings[name] = Training(mine["G-CNN"][0].arrays["steps"], **curves)
+        trainings[name] = Run(mine["G-CNN"][0].arrays["steps"], **curves)
     return Result(config, trainings)
 
 

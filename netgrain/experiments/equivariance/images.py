@@ -14,7 +14,7 @@ from torch import Tensor
 from netgrain.data.images import load
 from netgrain.equivariant.descent import RECORDS
 from netgrain.equivariant.limits import make_network
-from netgrain.equivariant.penalties import Spectrum, group_spectrum
+from netgrain.equivariant.penalties import BlockTransform, group_spectrum
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.experiments.claims import Claim, claim
 from netgrain.geometry.estimate import Estimate, mean
@@ -308,7 +308,7 @@ def expected_ratio(group: Group, factors: int, depth: int = 3) -> float:
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
-def ratios(spectrum: Group | Spectrum, betas: Tensor, depth: int = 3) -> Tensor:
+def ratios(spectrum: Group | BlockTransform, betas: Tensor, depth: int = 3) -> Tensor:
     """|β̂|_{2/L}/|β|₂ of every predictor."""
     return schatten_ratio(spectrum, betas, depth)
 
@@ -528,5 +528,5 @@ def stacked(outcomes: Sequence[Any], name: str) -> Tensor:
     return torch.stack([o.arrays[name].double() for o in outcomes])
 
 
-def group_spectra(size: int) -> dict[str, Spectrum]:
+def group_spectra(size: int) -> dict[str, BlockTransform]:
     return {name: group_spectrum(group) for name, group in image_groups(size).items()}

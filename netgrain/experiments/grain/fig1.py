@@ -19,11 +19,11 @@ from torch import Tensor
 
 from netgrain.data.synthetic import doughnut
 from netgrain.experiments.claims import Claim, claim, decided
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import mean
 from netgrain.models.specs import load_model
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
@@ -130,7 +130,7 @@ def _collect(config: Config, runner: Runner, work: Any, geometry: Any, axes: Out
     return Result(config, scores, stacked, strength, len(bad))
 
 
-def _family(network: str, size: int, width: float) -> Make:
+def _family(network: str, size: int, width: float) -> Family:
     if network == "ResNet18":
         return load_model("resnet18:norm=batch", channels=1, image_size=size, outputs=2, width=width)
     return load_model("mlp", channels=1, image_size=size, outputs=2)
@@ -153,7 +153,8 @@ def _one(planes: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
     u1, u2 = planes[unit["plane"]]
     seed = unit["seed"]
     train, test = (
-        doughnut(u1, u2, unit[n], noise=unit["noise"], seed=stream(seed, "doughnut", n)) for n in ("samples", "tests")
+        doughnut(u1, u2, unit[n], noise=unit["noise"], seed=derived_seed(seed, "doughnut", n))
+        for n in ("samples", "tests")
     )
     make = _family(unit["network"], unit["geometry"]["size"], unit["geometry"]["width"])
     settings = Settings(
@@ -164,7 +165,7 @@ def _one(planes: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
         return Outcome({"diverged": True, "accuracy": None}, {"decision": torch.zeros(GRID, GRID)})
     model = trained.model(make)
     # the same draws of the noise at every point of the plane, so that the boundary is a smooth curve
-    noise = doughnut(u1, u2, AROUND, noise=unit["noise"], radii=(1e-9, 1e-9), seed=stream(seed, "around")).X
+    noise = doughnut(u1, u2, AROUND, noise=unit["noise"], radii=(1e-9, 1e-9), seed=derived_seed(seed, "around")).X
     points = (_grid(u1, u2)[:, None] + noise).flatten(0, 1)
     with torch.no_grad():
         logits = torch.cat([model(x) for x in points.split(512)]).reshape(-1, AROUND, 2).mean(1)

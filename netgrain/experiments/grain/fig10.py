@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
-from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, AccuracyCurve, Judged, PlantedCurve
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 
@@ -84,7 +84,7 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    curves: dict[str, Curve]  # "network, labelling"
+    curves: dict[str, AccuracyCurve]  # "network, labelling"
     first: int  # dimensions of ViT's first eigenspace
     twins: dict[str, Estimate]  # Corr(G narrow, G full) of narrow networks
 
@@ -99,7 +99,7 @@ def run(config: Config, runner: Runner) -> Result:
     }
     grains = _grain.grains(runner, models, members=config.members, twins=config.twins)
     cells = {
-        f"{n}, {labels}": Cell(
+        f"{n}, {labels}": PlantedCurve(
             n,
             labels,
             models[n],
@@ -128,7 +128,7 @@ def run(config: Config, runner: Runner) -> Result:
     return Result(config, found, first, twins)
 
 
-def _judged(curves: Mapping[str, Curve], first: int) -> list[Judged]:
+def _judged(curves: Mapping[str, AccuracyCurve], first: int) -> list[Judged]:
     out: list[Judged] = []
     for network in STRUCTURED:
         for labels in LABELS:

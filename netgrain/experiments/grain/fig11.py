@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
-from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, AccuracyCurve, Judged, PlantedCurve
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ PRESETS = {
 class Result:
     config: Config
     images: str
-    curves: dict[str, Curve]  # "data, labelling"
+    curves: dict[str, AccuracyCurve]  # "data, labelling"
     parameters: dict[str, int]  # of the network on either data
 
 
@@ -84,7 +84,7 @@ def run(config: Config, runner: Runner) -> Result:
     }
     # digits are fewer than asked for, and then all of them are used
     cells = {
-        f"{data}, {labels}": Cell(
+        f"{data}, {labels}": PlantedCurve(
             NETWORK,
             labels,
             models[data],
@@ -118,7 +118,7 @@ def run(config: Config, runner: Runner) -> Result:
     return Result(config, name, found, parameters)
 
 
-def _judged(config: Config, curves: Mapping[str, Curve], parameters: Mapping[str, int]) -> list[Judged]:
+def _judged(config: Config, curves: Mapping[str, AccuracyCurve], parameters: Mapping[str, int]) -> list[Judged]:
     out: list[Judged] = []
     for name, curve in curves.items():
         data, labels = name.split(", ")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
-from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, AccuracyCurve, Judged, PlantedCurve
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
@@ -66,7 +66,7 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    curves: dict[str, Curve]  # "labelling, lr …"
+    curves: dict[str, AccuracyCurve]  # "labelling, lr …"
 
 
 def _name(labels: str, lr: float) -> str:
@@ -78,7 +78,7 @@ def run(config: Config, runner: Runner) -> Result:
     model = _grain.model(NETWORK, shape, activation="gelu", normed=True, width=config.width)
     grains = _grain.grains(runner, {NETWORK: model}, members=config.members)
     cells = {
-        _name(labels, lr): Cell(
+        _name(labels, lr): PlantedCurve(
             NETWORK,
             labels,
             model,
@@ -104,7 +104,7 @@ def run(config: Config, runner: Runner) -> Result:
     return Result(config, found)
 
 
-def _judged(config: Config, curves: Mapping[str, Curve]) -> list[Judged]:
+def _judged(config: Config, curves: Mapping[str, AccuracyCurve]) -> list[Judged]:
     out: list[Judged] = []
     for labels in config.labels:
         names = [_name(labels, lr) for lr in RATES]
@@ -125,7 +125,7 @@ def _judged(config: Config, curves: Mapping[str, Curve]) -> list[Judged]:
     return out
 
 
-def _worst(labels: str, names: Sequence[str], curves: Mapping[str, Curve]) -> Judged:
+def _worst(labels: str, names: Sequence[str], curves: Mapping[str, AccuracyCurve]) -> Judged:
     """The best of the other rates against the smallest, seed by seed; a seed has no say in which rate is its best."""
     seeds = [s for s in curves[names[0]].accuracy if all(s in curves[n].accuracy for n in names)]
     overall = {n: {s: sum(curves[n].accuracy[s]) / len(curves[n].indices) for s in seeds} for n in names}

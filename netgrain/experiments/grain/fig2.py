@@ -24,7 +24,7 @@ from netgrain.experiments.grain.following import MORE, Inside, Rise
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.forms import Dense, Form, Kronecker
 from netgrain.geometry.value import data_covariance
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
@@ -129,7 +129,7 @@ def data_of(images: Mapping[str, Any], labels: str) -> tuple[Tensor, Tensor, Ten
     if labels == "true":
         return X, y, test.X, test.y
     drawn = [
-        torch.randint(2, (len(t),), generator=torch.Generator().manual_seed(stream(0, "random labels", part)))
+        torch.randint(2, (len(t),), generator=torch.Generator().manual_seed(derived_seed(0, "random labels", part)))
         for part, t in enumerate((y, test.y))
     ]
     return X, drawn[0], test.X, drawn[1]

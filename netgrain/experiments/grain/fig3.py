@@ -25,7 +25,7 @@ from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.following import MORE
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
@@ -101,7 +101,7 @@ def gaussian_member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, A
     """One member on its own draw of the data, with random labels."""
     m, seed = unit["model"], unit["seed"]
     flipped = LAWS[unit["law"]]
-    data = gaussian_like(G[m["network"]], unit["samples"], seed=stream(seed, "data like G"), flipped=flipped)
+    data = gaussian_like(G[m["network"]], unit["samples"], seed=derived_seed(seed, "data like G"), flipped=flipped)
     settings = Settings(**unit["settings"])
     return _following.followed(m, data.X, data.y, settings, seed=seed, i=0, probes=unit["probes"], device=device)
 

@@ -18,7 +18,7 @@ from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain import planted_labels as _planted
 from netgrain.experiments.grain.grains import Grain
-from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, Cell, Curve, Judged
+from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, AccuracyCurve, Judged, PlantedCurve
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
 
@@ -87,7 +87,7 @@ PRESETS = {
 class Result:
     config: Config
     images: str
-    curves: dict[str, Curve]  # "network, labelling"
+    curves: dict[str, AccuracyCurve]  # "network, labelling"
     first: dict[int, float]  # index → share of that eigenvector of G S G in the first eigenspace of ViT's G
     twins: dict[str, Estimate]
 
@@ -102,7 +102,7 @@ def run(config: Config, runner: Runner) -> Result:
     grains = _grain.grains(runner, models, members=config.members, images=pool, twins=config.twins)
     alone = _grain.grains(runner, {"ViT": models["ViT"]}, members=config.members)["ViT"]
     cells = {
-        f"{n}, {labels}": Cell(
+        f"{n}, {labels}": PlantedCurve(
             n,
             labels,
             models[n],
@@ -139,7 +139,7 @@ def share(G: Grain, GSG: Grain, index: int) -> float:
     return float((block @ top.T).square().sum() / (stop - start))
 
 
-def _judged(curves: Mapping[str, Curve], first: Mapping[int, float]) -> list[Judged]:
+def _judged(curves: Mapping[str, AccuracyCurve], first: Mapping[int, float]) -> list[Judged]:
     out: list[Judged] = []
     for network in STRUCTURED:
         for labels in LABELS:

@@ -31,7 +31,7 @@ from netgrain.experiments.grain.grains import COLOURS, Grain
 from netgrain.experiments.grain.pruning import difference
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
@@ -212,7 +212,7 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
             epsilon=unit["epsilon"],
             radii=tuple(unit["radii"]),
             noise=unit["noise"],
-            seed=stream(seed, "fig5", part),
+            seed=derived_seed(seed, "fig5", part),
         )
         for part in ("samples", "tests")
     )

@@ -26,7 +26,7 @@ from netgrain.experiments.grain.pruning import difference
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import eliminate_variance, feature_basis, random_baseline
 from netgrain.geometry.value import data_covariance
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
@@ -235,7 +235,7 @@ def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
     """Take directions out of training and test images, train, test."""
     seed, share = unit["seed"], unit["share"]
     images = _grain.pictures(**unit["images"])
-    mine = torch.Generator().manual_seed(stream(seed, "training images"))
+    mine = torch.Generator().manual_seed(derived_seed(seed, "training images"))
     drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
     X, y, test = images.train.X[drawn], images.train.y[drawn], images.test.X
     directions = 0
@@ -243,7 +243,7 @@ def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
         S = data_covariance(X)
         basis = bases[unit["model"]["network"]]
         if unit["method"] == "random":
-            basis, _ = random_baseline(S, share, seed=stream(seed, "fig6"))
+            basis, _ = random_baseline(S, share, seed=derived_seed(seed, "fig6"))
         directions = needed(basis, S.matrix(), share)
         X, test = (eliminate_variance(part, basis, S, share) for part in (X, test))
     make = _grain.make_of(unit["model"])

@@ -38,14 +38,14 @@ PRESETS = {"smoke": Config(False, 0), "laptop": Config(True, 0), "paper": Config
 @dataclass(frozen=True, eq=False)
 class Result:
     statements: list[dict[str, Any]]
-    curves: list[figures.Curve]
+    curves: list[figures.WidthCurve]
 
 
 def run(config: Config, runner: Runner) -> Result:
     units = [{"figure": 7, "part": part, **asdict(config)} for part in ("curves", *THEOREMS)]
     drawn, *theorems = runner.map(_one, units, "theorems")
     curves = [
-        figures.Curve(**{**c, "measured": [_estimate(m) for m in c["measured"]]}) for c in drawn.numbers["curves"]
+        figures.WidthCurve(**{**c, "measured": [_estimate(m) for m in c["measured"]]}) for c in drawn.numbers["curves"]
     ]
     return Result([s for o in theorems for s in o.numbers["statements"]], curves)
 

@@ -21,14 +21,14 @@ from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.theory.conjectures import exchangeable, random_share
 from netgrain.experiments.theory.statements import cosine
 from netgrain.families.gradients import gradients
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
@@ -119,7 +119,7 @@ def followed(
 
 
 def _points(m: Mapping[str, Any], probes: int, seed: int, i: int) -> Tensor:
-    return Gaussian(1.0).points(_grain.shape_of(m), probes, stream(seed, "probe", i))
+    return Gaussian(1.0).points(_grain.shape_of(m), probes, derived_seed(seed, "probe", i))
 
 
 def _rows(model: nn.Module, points: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def slopes(
     return found
 
 
-def _twin(m: Mapping[str, Any]) -> Make:
+def _twin(m: Mapping[str, Any]) -> Family:
     make = _grain.make_of(m)
 
     def turned() -> nn.Module:

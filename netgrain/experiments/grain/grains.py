@@ -17,7 +17,7 @@ from torch import Tensor
 from netgrain.auditing.label_relevance import Axes, axes
 from netgrain.data.dataset import Dataset, Split
 from netgrain.data.images import load
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
@@ -25,7 +25,7 @@ from netgrain.geometry.value import Geometry, corr, data_covariance
 from netgrain.models.specs import load_model
 from netgrain.runtime.devices import best_device
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 
@@ -64,7 +64,7 @@ def model(
     }
 
 
-def make_of(model: Mapping[str, Any]) -> Make:
+def make_of(model: Mapping[str, Any]) -> Family:
     """The family that a unit names."""
     return load_model(
         model["network"].lower(),
@@ -108,7 +108,7 @@ class Grain:
         start, stop = self.block_of(index)
         if stop - start == 1:
             return self.directions[start]
-        generator = torch.Generator().manual_seed(stream(seed, "direction in a block", start, index))
+        generator = torch.Generator().manual_seed(derived_seed(seed, "direction in a block", start, index))
         weights = torch.randn(stop - start, generator=generator, dtype=torch.float64)
         vector: Tensor = torch.tensordot(weights, self.directions[start:stop], 1)
         return torch.div(vector, vector.norm())

@@ -24,7 +24,7 @@ from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import Grain
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
@@ -78,7 +78,7 @@ def epsilon(labels: str, network: str) -> float:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlantedCurve:
     """One curve: plain values, which become the units of its trainings."""
 
     network: str
@@ -95,7 +95,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class AccuracyCurve:
     """Test and train accuracy in per cent, one row per seed, one column per index."""
 
     indices: list[int]
@@ -107,7 +107,7 @@ class Curve:
     difficulty: dict[int, list[float]] = field(default_factory=dict)  # what an audit of the training set says
 
 
-def units(cells: Mapping[str, Cell], seeds: Mapping[str, int], device: str) -> list[dict[str, Any]]:
+def units(cells: Mapping[str, PlantedCurve], seeds: Mapping[str, int], device: str) -> list[dict[str, Any]]:
     return [
         {
             "planted": cell.labels,
@@ -130,19 +130,19 @@ def units(cells: Mapping[str, Cell], seeds: Mapping[str, int], device: str) -> l
 
 def curves(
     runner: Runner,
-    cells: Mapping[str, Cell],
+    cells: Mapping[str, PlantedCurve],
     grains: Mapping[str, Grain],
     *,
     seeds: int,
     most: int,
     device: str,
-    judge: Callable[[dict[str, Curve]], Iterable[Judged]],
+    judge: Callable[[dict[str, AccuracyCurve]], Iterable[Judged]],
     step: int = 1,
-) -> dict[str, Curve]:
+) -> dict[str, AccuracyCurve]:
     """Train every cell, with more seeds for those on which an undecided claim depends."""
     work = functools.partial(train_one, grains)
 
-    def collect(count: Mapping[str, int]) -> dict[str, Curve]:
+    def collect(count: Mapping[str, int]) -> dict[str, AccuracyCurve]:
         asked = units(cells, count, device)
         if not runner.has(asked):
             for images in (c.data["images"] for c in cells.values() if "images" in c.data):
@@ -153,7 +153,7 @@ def curves(
             for name, cell in cells.items()
         }
 
-    def undecided(found: dict[str, Curve]) -> set[str]:
+    def undecided(found: dict[str, AccuracyCurve]) -> set[str]:
         open_ = {name for c, names in judge(found) if c.verdict == UNDECIDED for name in names}
         # where not even the first index is learnt, more seeds decide nothing
         return {name for name in open_ if not unlearnt(found[name])}
@@ -170,11 +170,11 @@ def curves(
     )
 
 
-def curve(cell: Cell, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Curve:
+def curve(cell: PlantedCurve, rows: Sequence[Sequence[Mapping[str, Any]]]) -> AccuracyCurve:
     """The numbers of a cell's units, rows of seeds, as one curve."""
     kept = {seed: row for seed, row in enumerate(rows) if not any(n["diverged"] for n in row)}
     some = rows[0]
-    return Curve(
+    return AccuracyCurve(
         list(cell.indices),
         [n["eigenvalue"] for n in some],
         {seed: [100 * n["accuracy"] for n in row] for seed, row in kept.items()},
@@ -219,13 +219,13 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
     u, seed, data, labels = grain.direction(unit["index"], unit["seed"]), unit["seed"], unit["data"], unit["planted"]
     if "images" not in data:
         train, test = (
-            isotropic(u, unit[part], labels=labels, epsilon=data["epsilon"], seed=stream(seed, "planted", part))
+            isotropic(u, unit[part], labels=labels, epsilon=data["epsilon"], seed=derived_seed(seed, "planted", part))
             for part in ("samples", "tests")
         )
         return train, test, 1.0
     split = _grain.pictures(**data["images"])
     X, others = (_some(split.train.X, unit["samples"], seed), _some(split.test.X, unit["tests"], seed))
-    rule = functools.partial(planted, labels=labels, seed=stream(seed, "label noise"))
+    rule = functools.partial(planted, labels=labels, seed=derived_seed(seed, "label noise"))
     noise = data["label_noise"]
     test = rule(others, u, label_noise=noise, reference=X)
     clean = rule(others, u, label_noise=0.0, reference=X)
@@ -234,26 +234,26 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
 
 def _some(X: Tensor, n: int, seed: int) -> Tensor:
     """n images of the pool, others for every seed."""
-    generator = torch.Generator().manual_seed(stream(seed, "images of the pool"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "images of the pool"))
     return X[torch.randperm(len(X), generator=generator)[:n]]
 
 
 # --- what is claimed ----------------------------------------------------------------------------------------------
 
 
-def note_of(curve: Curve, *more: str) -> str:
+def note_of(curve: AccuracyCurve, *more: str) -> str:
     """What a reader must know beside the number."""
     left = f"{curve.left_out} diverged seeds left out" if curve.left_out else ""
     return "; ".join(filter(None, (left, *more)))
 
 
-def unlearnt(curve: Curve) -> str:
+def unlearnt(curve: AccuracyCurve) -> str:
     """A word of warning where not even the first index is learnt."""
     first = mean([row[0] for row in curve.accuracy.values()])
     return f"accuracy {first.value:.1f} % at the first index: not learnt" if first < CHANCE + LEARNT else ""
 
 
-def per_seed(curve: Curve, number: Callable[[list[float]], float]) -> Estimate:
+def per_seed(curve: AccuracyCurve, number: Callable[[list[float]], float]) -> Estimate:
     """The mean over seeds of a number of one row of test accuracies; seeds in which it does not exist are dropped."""
     found = [number(row) for row in curve.accuracy.values()]
     return mean([x for x in found if not math.isnan(x)])
@@ -269,7 +269,7 @@ def drop(row: Sequence[float]) -> float:
     return sum(row[:2]) / len(row[:2]) - sum(row[-last:]) / last
 
 
-def order(curve: Curve, row: Sequence[float]) -> float:
+def order(curve: AccuracyCurve, row: Sequence[float]) -> float:
     """Rank correlation between eigenvalue and test accuracy; what counts as null is tied."""
     return spearman([0.0 if v < NULL * max(curve.values) else v for v in curve.values], row)
 
@@ -286,7 +286,7 @@ def remaining(indices: Sequence[int], row: Sequence[float], at: Iterable[int]) -
     return sum(kept) / len(kept)
 
 
-def falls(name: str, curve: Curve, paper: str) -> Judged:
+def falls(name: str, curve: AccuracyCurve, paper: str) -> Judged:
     """The drop of at least 30 points with an interval above 20."""
     value = per_seed(curve, drop)
     return claim(
@@ -299,7 +299,7 @@ def falls(name: str, curve: Curve, paper: str) -> Judged:
     ), (name,)
 
 
-def ordered(name: str, curve: Curve, *, matrix: str, paper: str, low: float = POSITIVE) -> Judged:
+def ordered(name: str, curve: AccuracyCurve, *, matrix: str, paper: str, low: float = POSITIVE) -> Judged:
     least = f"at least {low:g}" if low > POSITIVE else "positive"
     return claim(
         f"{name}: predicted order",
@@ -311,7 +311,7 @@ def ordered(name: str, curve: Curve, *, matrix: str, paper: str, low: float = PO
     ), (name,)
 
 
-def audited(name: str, curve: Curve) -> Judged:
+def audited(name: str, curve: AccuracyCurve) -> Judged:
     """What an audit of the training set, which knows G and the samples but no training, says about accuracy."""
     rows = [
         spearman([-x for x in curve.difficulty[seed]], row)
@@ -333,7 +333,7 @@ def narrow(twins: Mapping[str, Estimate]) -> list[Claim]:
     return [claim(f"{n}: narrow as full", statement, t, low=0.95, paper="full width") for n, t in twins.items()]
 
 
-def fitted(name: str, curve: Curve) -> Judged:
+def fitted(name: str, curve: AccuracyCurve) -> Judged:
     """Train accuracy, mean over all indices of a seed."""
     return claim(
         f"{name}: training samples are fitted",
@@ -345,7 +345,7 @@ def fitted(name: str, curve: Curve) -> Judged:
     ), (name,)
 
 
-def sooner(network: str, linear: tuple[str, Curve], harder: tuple[str, Curve], labels: str) -> Judged:
+def sooner(network: str, linear: tuple[str, AccuracyCurve], harder: tuple[str, AccuracyCurve], labels: str) -> Judged:
     """Harder labels keep less of their first accuracy, at the indices both curves have."""
     a, b = linear[1], harder[1]
     at = [i for i in a.indices if i in b.indices and i != a.indices[0]]
@@ -364,7 +364,7 @@ def sooner(network: str, linear: tuple[str, Curve], harder: tuple[str, Curve], l
     ), ()  # told with the seeds there are: two curves would have to grow for it
 
 
-def spaces(name: str, curve: Curve, inside: Sequence[bool], *, paper: str, note: str = "") -> Judged:
+def spaces(name: str, curve: AccuracyCurve, inside: Sequence[bool], *, paper: str, note: str = "") -> Judged:
     """Directions in the first of the two eigenspaces of a ViT's G (inside) against those in the second."""
 
     def gap(row: list[float]) -> float:
@@ -382,7 +382,7 @@ def spaces(name: str, curve: Curve, inside: Sequence[bool], *, paper: str, note:
     ), (name,)
 
 
-def beyond_noise(name: str, curve: Curve) -> Judged:
+def beyond_noise(name: str, curve: AccuracyCurve) -> Judged:
     """Label noise alone would make late directions harder, too: they are harder than that."""
     gaps = []
     for seed, row in curve.accuracy.items():
@@ -401,7 +401,7 @@ def beyond_noise(name: str, curve: Curve) -> Judged:
 # --- pictures -----------------------------------------------------------------------------------------------------
 
 
-def draw(ax: Axes, curve: Curve, *, label: str, colour: str, style: str = "o-", ceiling: bool = False) -> None:
+def draw(ax: Axes, curve: AccuracyCurve, *, label: str, colour: str, style: str = "o-", ceiling: bool = False) -> None:
     """Mean test accuracy against index with bars of one standard error (68 %)."""
     places = list(range(len(curve.indices)))
     rows = list(curve.accuracy.values())

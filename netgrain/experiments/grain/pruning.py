@@ -22,7 +22,7 @@ from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import COLOURS, Grain
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import prune
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
@@ -108,7 +108,7 @@ def steps(samples: int, kept: int, *, epochs: int, batch: int, fixed: str) -> in
 
 def at_random(y: Tensor, *, keep: float, seed: int) -> Tensor:
     """Indices, ascending, of a random choice that keeps as many samples of each class as `prune` does."""
-    generator = torch.Generator().manual_seed(stream(seed, "kept at random"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "kept at random"))
     kept = []
     for label in y.unique():
         group = (y == label).nonzero()[:, 0]
@@ -210,7 +210,7 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """Drop samples by score or at random, train on the rest, test."""
     seed, keep = unit["seed"], 1 - unit["dropped"] / 100
     images = _grain.pictures(**unit["images"])
-    mine = torch.Generator().manual_seed(stream(seed, "training images"))
+    mine = torch.Generator().manual_seed(derived_seed(seed, "training images"))
     drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
     X, y = images.train.X[drawn], images.train.y[drawn]
     if unit["method"] == "score":

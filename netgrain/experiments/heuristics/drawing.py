@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
@@ -101,7 +101,7 @@ def _accuracy(panel: Panel, ax: Axes, there: bool) -> None:
     _settings(panel.curve, ax)
 
 
-def _settings(curve: Curve, ax: Axes) -> None:
+def _settings(curve: SweepCurve, ax: Axes) -> None:
     """Settings at equal distances, as they were chosen: grids begin at zero and grow by factors."""
     every = 1 + len(curve.values) // 8  # as many labels as fit
     labels = [f"{v:g}" if j % every == 0 else "" for j, v in enumerate(curve.values)]
@@ -112,7 +112,7 @@ def _settings(curve: Curve, ax: Axes) -> None:
         ax.spines[side].set_visible(False)
 
 
-def _has_accuracy(curve: Curve) -> bool:
+def _has_accuracy(curve: SweepCurve) -> bool:
     return "accuracy" in curve.numbers and any(math.isfinite(v) for row in curve.numbers["accuracy"] for v in row)
 
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.scales import Panel
@@ -48,10 +48,10 @@ class Result:
     config: Config
     values: dict[str, dict[int, list[float]]]  # scheme → depth → complexities of networks
 
-    def curve(self, scheme: str) -> Curve:
+    def curve(self, scheme: str) -> SweepCurve:
         """One network per seed and depth, as anyone would look at it."""
         rows = [[self.values[scheme][d][s] for d in self.config.depths] for s in range(self.config.seeds)]
-        return Curve(tuple(self.config.depths), {"complexity": rows}, [[True] * len(row) for row in rows])
+        return SweepCurve(tuple(self.config.depths), {"complexity": rows}, [[True] * len(row) for row in rows])
 
 
 def run(config: Config, runner: Runner) -> Result:

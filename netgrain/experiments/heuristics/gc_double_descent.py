@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from netgrain.complexity.sweeps import Curve, spearman
+from netgrain.complexity.sweeps import SweepCurve, spearman
 from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 
@@ -45,7 +45,7 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    curve: Curve  # complexity and test error against the number of features
+    curve: SweepCurve  # complexity and test error against the number of features
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -55,11 +55,13 @@ def run(config: Config, runner: Runner) -> Result:
     ]
     outcomes = runner.map(_fit, units, "fits")
     numbers = {name: [o.numbers[name] for o in outcomes] for name in ("complexity", "error")}
-    return Result(config, Curve(tuple(config.features), numbers, [[True] * len(config.features) for _ in outcomes]))
+    return Result(
+        config, SweepCurve(tuple(config.features), numbers, [[True] * len(config.features) for _ in outcomes])
+    )
 
 
 def _fit(unit: Mapping[str, Any]) -> Outcome:
-    generator = torch.Generator().manual_seed(stream(unit["seed"], "double descent"))
+    generator = torch.Generator().manual_seed(derived_seed(unit["seed"], "double descent"))
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)

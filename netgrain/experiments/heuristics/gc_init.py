@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.protocol import along
@@ -36,8 +36,8 @@ NETWORKS = 300  # fresh networks of each scheme
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Scale
-    start: Curve
-    end: Curve
+    start: SweepCurve
+    end: SweepCurve
     schemes: dict[str, list[float]]  # complexities of fresh networks
 
 
@@ -55,7 +55,7 @@ def run(config: Scale, runner: Runner) -> Result:
     }
     return Result(
         config,
-        Curve(steps, {"complexity": rows}, [[True] * len(steps) for _ in rows]),
+        SweepCurve(steps, {"complexity": rows}, [[True] * len(steps) for _ in rows]),
         along(runner, "gc-init", protocols, config.seeds, "trainings"),
         dict(zip(SCHEMES, at_start(runner, "gc-init", many, "schemes"), strict=True)),
     )

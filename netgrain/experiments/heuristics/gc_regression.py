@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.estimate import Estimate
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
@@ -60,8 +60,8 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    rates: Curve
-    scales: Curve
+    rates: SweepCurve
+    scales: SweepCurve
     data: tuple[Tensor, Tensor]  # of the first seed
     fits: dict[float, Tensor]  # learning rate → curve of the first seed on the grid
     sharpest: float  # largest sharpness × learning rate / 2 at the end of any run
@@ -90,16 +90,16 @@ def run(config: Config, runner: Runner) -> Result:
     )
 
 
-def _curve(values: tuple[float, ...], outcomes: list[Outcome]) -> Curve:
+def _curve(values: tuple[float, ...], outcomes: list[Outcome]) -> SweepCurve:
     rows = [outcomes[i : i + len(values)] for i in range(0, len(outcomes), len(values))]
     names = ("complexity", "arc", "train_loss")
     numbers = {n: [[math.nan if o.numbers["diverged"] else o.numbers[n] for o in row] for row in rows] for n in names}
-    return Curve(values, numbers, [[not o.numbers["diverged"] for o in row] for row in rows])
+    return SweepCurve(values, numbers, [[not o.numbers["diverged"] for o in row] for row in rows])
 
 
 def points(seed: int) -> tuple[Tensor, Tensor]:
     """(x, y) of a seed, both (SAMPLES, 1)."""
-    generator = torch.Generator().manual_seed(stream(seed, "one dimension"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "one dimension"))
     x = torch.linspace(-1, 1, SAMPLES)[:, None]
     return x, torch.sin(3 * x) + NOISE * torch.randn(SAMPLES, 1, generator=generator)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 
 
 def monotone(
-    curve: Curve,
+    curve: SweepCurve,
     name: str,
     sign: int,
     *,
@@ -29,7 +29,7 @@ def monotone(
     )
 
 
-def pooled(curve: Curve, name: str, sign: int, *, least: float = 0.95, paper: str = "") -> Claim:
+def pooled(curve: SweepCurve, name: str, sign: int, *, least: float = 0.95, paper: str = "") -> Claim:
     """The claim that all runs together, seeds mixed, are in order."""
     bounds = {"low": least} if sign > 0 else {"high": -least}
     side = f"at least {least}" if sign > 0 else f"at most −{least}"
@@ -43,6 +43,6 @@ def pooled(curve: Curve, name: str, sign: int, *, least: float = 0.95, paper: st
     )
 
 
-def _flag(curve: Curve) -> str:
+def _flag(curve: SweepCurve) -> str:
     total = curve.seeds * len(curve.values)
     return f"{curve.missed} of {total} runs missed the target loss and are left out" if curve.missed else ""

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.sweeps import Curve, curve_of, measured
+from netgrain.complexity.sweeps import SweepCurve, curve_of, measured
 from netgrain.data.images import load
-from netgrain.families.members import Make
+from netgrain.families.members import Family
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import regularizers
@@ -64,14 +64,14 @@ class Protocol:
     strength: float = 0.0
     points: int | None = None  # training inputs at which complexity is measured; None: all
 
-    def make(self, X: Tensor, classes: int) -> Make:
+    def make(self, X: Tensor, classes: int) -> Family:
         if self.network == "perceptron":
             return partial(Perceptron, (X[0].numel(), *self.hidden, classes), self.scale, self.scheme)
         make = load_model(self.network, channels=X.shape[1], image_size=X.shape[2], outputs=classes)
         return make if self.scale == 1.0 else partial(_scaled, make, self.scale)
 
 
-def _scaled(make: Make, scale: float) -> nn.Module:
+def _scaled(make: Family, scale: float) -> nn.Module:
     """A network whose initial weights, but not its biases and norms, are multiplied."""
     model = make()
     with torch.no_grad():
@@ -81,7 +81,9 @@ def _scaled(make: Make, scale: float) -> nn.Module:
     return model
 
 
-def along(runner: Runner, experiment: str, protocols: Mapping[float, Protocol], seeds: int, label: str = "") -> Curve:
+def along(
+    runner: Runner, experiment: str, protocols: Mapping[float, Protocol], seeds: int, label: str = ""
+) -> SweepCurve:
     """Train every protocol with every seed through the run folder; the curve of all measures."""
     values = tuple(protocols)
     units = [
@@ -107,7 +109,7 @@ def one(unit: Mapping[str, Any]) -> Outcome:
     regularizer = None
     if protocol.regularizer is not None:
         kind = getattr(regularizers, protocol.regularizer)
-        regularizer = kind(protocol.strength, seed=stream(seed, "regularizer"))
+        regularizer = kind(protocol.strength, seed=derived_seed(seed, "regularizer"))
     settings = Settings(**protocol.settings)
     trained = train_member(make, X, labels, settings, seed=seed, i=0, regularizer=regularizer)
     return Outcome(measured(trained, make, (X, labels), (X_test, y_test), settings, protocol.points))
@@ -117,7 +119,7 @@ def corrupted(y: Tensor, share: float, classes: int, seed: int) -> Tensor:
     """Labels of which a share is replaced by random classes, the same whenever they are asked for."""
     if not share:
         return y
-    generator = torch.Generator().manual_seed(stream(seed, "corruption"))
+    generator = torch.Generator().manual_seed(derived_seed(seed, "corruption"))
     hit = torch.randperm(len(y), generator=generator)[: round(share * len(y))]
     wrong = y.clone()
     wrong[hit] = torch.randint(0, classes, (len(hit),), generator=generator)

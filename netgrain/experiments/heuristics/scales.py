@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from netgrain.complexity.sweeps import Curve
+from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.heuristics.protocol import Protocol
 
 
@@ -57,7 +57,7 @@ class Curves:
     """What an experiment of sweeps found: a curve for each protocol."""
 
     config: Scale
-    curves: dict[str, Curve]
+    curves: dict[str, SweepCurve]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Panel:
     """One curve and what to write around it."""
 
     title: str
-    curve: Curve
+    curve: SweepCurve
     setting: str  # what is varied
     measure: str = "complexity"
     what: str = "geometric complexity"

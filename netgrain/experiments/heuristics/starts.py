@@ -13,7 +13,7 @@ import torch
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.experiments.heuristics.protocol import Perceptron, weight_variance
 from netgrain.families.members import member
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
 
@@ -34,7 +34,7 @@ def at_start(
 def _fresh(unit: Mapping[str, Any]) -> Outcome:
     asked = unit["fresh"]
     sizes = tuple(asked["sizes"])
-    generator = torch.Generator().manual_seed(stream(0, "inputs at the start"))
+    generator = torch.Generator().manual_seed(derived_seed(0, "inputs at the start"))
     X = torch.randn(POINTS, sizes[0], generator=generator)
     make = partial(Perceptron, sizes, asked["scale"], asked["scheme"])
     networks = (member(make, asked["seed"], i) for i in range(asked["count"]))

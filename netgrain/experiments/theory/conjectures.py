@@ -17,7 +17,7 @@ from netgrain.experiments.theory import pooled, statements
 from netgrain.experiments.theory.material import Images, images
 from netgrain.experiments.theory.statements import Job, Statement
 from netgrain.families.gradients import gradients
-from netgrain.families.members import Make, member
+from netgrain.families.members import Family, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions
@@ -28,17 +28,17 @@ from netgrain.models.lenet import LeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
 from netgrain.models.vit import ViT
-from netgrain.runtime.randomness import stream
+from netgrain.runtime.randomness import derived_seed
 from netgrain.training.evolution import average_evolution
 
 SIZE = 16
 SHARES = (0.5, 0.9, 0.99)
 
 
-def families(names: tuple[str, ...]) -> dict[str, Make]:
+def families(names: tuple[str, ...]) -> dict[str, Family]:
     """Narrow ResNet and ViT, the others at full width; ReLU, no normalisation, one output."""
     shared: dict[str, Any] = {"channels": 1, "image_size": SIZE, "outputs": 1}
-    every: dict[str, Make] = {
+    every: dict[str, Family] = {
         "MLP": partial(MLP, **shared),
         "LeNet": partial(LeNet, **shared),
         "ResNet18": partial(ResNet18, **shared, width=0.25),
@@ -202,13 +202,15 @@ def course(job: Job, name: str) -> Course:
     return found
 
 
-def _members(make: Make, seed: int, pairs: int) -> tuple[list[nn.Module], list[Tensor]]:
+def _members(make: Family, seed: int, pairs: int) -> tuple[list[nn.Module], list[Tensor]]:
     """Members in pairs, and the points of each."""
     models = [twin for i in range(pairs) for twin in _pair(make, seed, i)]
-    return models, [Gaussian().points((1, SIZE, SIZE), 8, stream(seed, "probe", i // 2)) for i in range(len(models))]
+    return models, [
+        Gaussian().points((1, SIZE, SIZE), 8, derived_seed(seed, "probe", i // 2)) for i in range(len(models))
+    ]
 
 
-def _pair(make: Make, seed: int, i: int) -> list[nn.Module]:
+def _pair(make: Family, seed: int, i: int) -> list[nn.Module]:
     """Member i and its twin with the opposite weights (and bias) in the last layer: labels drop out at first order."""
     one = member(make, seed, i)
     other = copy.deepcopy(one)

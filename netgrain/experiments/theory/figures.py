@@ -25,7 +25,7 @@ BLUE, RED, ORANGE = "#1f5fa8", "#c0392b", "#d98218"
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class WidthCurve:
     """|Corr| against width on one data set: sampled (debiased, plug-in beside it) and exact."""
 
     panel: str  # "a" (Theorem 3.1) or "b" (Theorem 3.2)
@@ -35,7 +35,7 @@ class Curve:
     exact: list[float]
 
 
-def curves(job: Job) -> list[Curve]:
+def curves(job: Job) -> list[WidthCurve]:
     """Both panels on synthetic images and, at laptop scale, on CIFAR-2 where it is found."""
     found = []
     size, samples = job.pick(8, 16), job.pick(60, 200)
@@ -48,11 +48,11 @@ def curves(job: Job) -> list[Curve]:
         widths = [16, 64, 256] if not job.laptop else [16, 64, 256, 1024, 4096]
         measured = [relu.sample(X, n, job.pick(12, 20), job.generator("figure-7a", n)).corr(1.0) for n in widths]
         exact = [relu.exact_corr(n, D, 1.0, rank, relu.UNIFORM) for n in widths]
-        found.append(Curve("a", data.name, widths, measured, exact))
+        found.append(WidthCurve("a", data.name, widths, measured, exact))
         net = pooled.pooled(data)
         narrow = [1, 2, 4, 8, 16, 32, 64, 128]
         measured = [_pooled_corr(net, n, job.pick(1500, 6000), job.generator("figure-7b", n)) for n in narrow]
-        found.append(Curve("b", data.name, narrow, measured, [abs(net.corr(n)) for n in narrow]))
+        found.append(WidthCurve("b", data.name, narrow, measured, [abs(net.corr(n)) for n in narrow]))
     return found
 
 
@@ -65,7 +65,7 @@ def _pooled_corr(net: pooled.Pooled, n: int, members: int, generator: torch.Gene
     return statements.corrected(statements.cosine(flat @ flat.T, flat @ P, float(P @ P)), plug_in)
 
 
-def figure_7(found: list[Curve]) -> Figure:
+def figure_7(found: list[WidthCurve]) -> Figure:
     """|Corr(Δ, S)| of the ReLU network (a) and |Corr(Δ, GSG)| of the pooled one (b) against width."""
     from matplotlib.figure import Figure
 

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 from netgrain.experiments.theory import conjectures, expectations, pooled, relu, theorems
-from netgrain.experiments.theory.statements import Check, Job, Statement, timed
+from netgrain.experiments.theory.statements import Job, Statement, StatementCheck, timed
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 
 SCALES = ("smoke", "laptop")
-STATEMENTS: dict[str, Check] = {
+STATEMENTS: dict[str, StatementCheck] = {
     "linear-regression": theorems.linear_regression,
     "theorem-3.1": relu.theorem_31,
     "theorem-3.2": pooled.theorem_32,
@@ -35,7 +35,7 @@ STATEMENTS: dict[str, Check] = {
     "moments": expectations.moments,
 }
 
-__all__ = ["SCALES", "STATEMENTS", "Statement", "check"]
+__all__ = ["SCALES", "STATEMENTS", "Statement", "measure_statements"]
 
 
 def _known(what: str, name: str, names: tuple[str, ...]) -> str:
@@ -47,7 +47,7 @@ def _known(what: str, name: str, names: tuple[str, ...]) -> str:
 
 
 @one_thread()
-def check(
+def measure_statements(
     name: str | None = None,
     scale: str = "smoke",
     seed: int = 0,
@@ -60,7 +60,7 @@ def check(
     scale: "smoke" (seconds, synthetic data) or "laptop" (minutes; CIFAR-2 where it is found in data_dir, $NETGRAIN_DATA
     or the cache folder, else synthetic images).
 
-    >>> [s.verdict + "/" + s.corrected for s in check("moments")]  # printed, true
+    >>> [s.verdict + "/" + s.corrected for s in measure_statements("moments")]  # printed, true
     ['fails/holds', 'holds/holds', 'fails/holds']
     """
     chosen = list(STATEMENTS) if name is None else [_known("statement", name, tuple(STATEMENTS))]

@@ -63,12 +63,12 @@ class Job:
         return laptop if self.laptop else smoke
 
     def generator(self, *labels: int | str) -> torch.Generator:
-        from netgrain.runtime.randomness import stream
+        from netgrain.runtime.randomness import derived_seed
 
-        return torch.Generator().manual_seed(stream(self.seed, "theory", *labels))
+        return torch.Generator().manual_seed(derived_seed(self.seed, "theory", *labels))
 
 
-Check = Callable[[Job], list[Statement]]
+StatementCheck = Callable[[Job], list[Statement]]
 
 
 def same(measured: Estimate, value: float, *, tolerance: float = 0.0, sigmas: float = SIGMAS) -> str:

@@ -18,7 +18,7 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LossEvaluation:
     """One evaluation of the loss, as penalties see it."""
 
     model: nn.Module
@@ -66,7 +66,7 @@ class Regularizer:
     def targets(self, y: Tensor, outputs: Any) -> Tensor:
         return y
 
-    def term(self, step: Step) -> Tensor | None:
+    def term(self, step: LossEvaluation) -> Tensor | None:
         """What is added to the loss; None: nothing."""
         return None
 
@@ -100,7 +100,7 @@ class Regularizer:
                 x = _differentiable(x)
                 # a pass in train mode would count in running statistics; slopes take a pass of their own then
                 outputs = None if batch_norms(model) else model(x)
-            return self._terms(Step(model, trainable(model), x, outputs, None), x)
+            return self._terms(LossEvaluation(model, trainable(model), x, outputs, None), x)
 
     def backward(self, criterion: Criterion, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         """Add the gradient of the regularised objective to `.grad`; returns the plain loss of the batch, detached."""
@@ -143,10 +143,10 @@ class Regularizer:
                 f"expected a criterion that returns one number, found shape {tuple(loss.shape)}; "
                 "take its mean over the batch."
             )
-        total = loss + self._terms(Step(model, parameters, x, outputs, loss), loss)
+        total = loss + self._terms(LossEvaluation(model, parameters, x, outputs, loss), loss)
         return loss.detach(), list(torch.autograd.grad(total, list(parameters), allow_unused=True))
 
-    def _terms(self, step: Step, like: Tensor) -> Tensor:
+    def _terms(self, step: LossEvaluation, like: Tensor) -> Tensor:
         total = like.new_zeros(())
         for part in self.parts:
             term = part.term(step) if part.strength else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.training.regularizers.base import Regularizer, Step
+from netgrain.training.regularizers.base import LossEvaluation, Regularizer
 
 
 class GradientNorm(Regularizer):
@@ -13,7 +13,7 @@ class GradientNorm(Regularizer):
 
     needs_loss = True
 
-    def term(self, step: Step) -> Tensor:
+    def term(self, step: LossEvaluation) -> Tensor:
         assert step.loss is not None  # penalty() refuses
         gradients = torch.autograd.grad(step.loss, list(step.parameters), create_graph=True, allow_unused=True)
         return self.strength * torch.stack([g.square().sum() for g in gradients if g is not None]).sum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.training.regularizers.base import Regularizer, State, Step
+from netgrain.training.regularizers.base import LossEvaluation, Regularizer, State
 
 
 class L2(Regularizer):
@@ -14,7 +14,7 @@ class L2(Regularizer):
     It bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
     """
 
-    def term(self, step: Step) -> Tensor:
+    def term(self, step: LossEvaluation) -> Tensor:
         return self.strength * torch.stack([p.square().sum() for p in step.parameters]).sum()
 
 
@@ -29,7 +29,7 @@ class SpectralNorm(Regularizer):
         super().__init__(strength, seed=seed)
         self.left: dict[str, Tensor] = {}  # parameter → leading left singular vector
 
-    def term(self, step: Step) -> Tensor | None:
+    def term(self, step: LossEvaluation) -> Tensor | None:
         wanted = {id(p) for p in step.parameters}
         found = [(n, p) for n, p in step.model.named_parameters() if p.dim() >= 2 and id(p) in wanted]
         if not found:

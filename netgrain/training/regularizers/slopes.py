@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.runtime.errors import NetgrainError
-from netgrain.training.regularizers.base import Regularizer, Step, batch_norms, flat_outputs
+from netgrain.training.regularizers.base import LossEvaluation, Regularizer, batch_norms, flat_outputs
 
 
 class GeometricComplexity(Regularizer):
@@ -30,7 +30,7 @@ class GeometricComplexity(Regularizer):
         super().__init__(strength, seed=seed)
         self.probes = _count(type(self).__name__, probes)
 
-    def term(self, step: Step) -> Tensor:
+    def term(self, step: LossEvaluation) -> Tensor:
         outputs = step.outputs
         if norms := batch_norms(step.model):
             with _evaluating(norms):
