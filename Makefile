@@ -51,10 +51,10 @@ browser:  ## Debian's Chromium for the tests of the report page, where it is mis
 	  || { echo "no chromium found; install it first: sudo apt-get install chromium"; exit 2; }
 
 test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
-	@$(BIN)/python -m pytest tests/test_browser.py
+	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py
 
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
-	@$(BIN)/python tests/docs_lines.py $(OPTIONS)
+	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
 test-more: docs-lines test-browser  ## the slower tests: every line of the docs, the report page in Chromium
 

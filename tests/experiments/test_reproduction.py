@@ -1,0 +1,245 @@
+"""Every experiment in one folder: chosen by name or group, resumed after a kill, summed up in one scorecard."""
+
+import json
+import os
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from netgrain import NetgrainError
+from netgrain.cli.app import app
+from netgrain.data import looking_in
+from netgrain.experiments import registry as experiments
+from netgrain.experiments import reproduction
+from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.reproduction import Clock, Part, Reproduction, chosen, reproduce
+from netgrain.experiments.scorecard import scorecard
+from netgrain.geometry.estimate import Estimate, mean
+from netgrain.runtime import run_folder as runs
+from netgrain.runtime.processes import Processes
+from netgrain.runtime.units import Outcome, Unit, Work
+
+CHEAP = ["gc-l2", "eq-depth"]
+
+
+def _same(found: Reproduction) -> list[dict]:
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in found.as_list()]
+
+
+def test_all_experiments_are_chosen_once_and_summaries_are_not() -> None:
+    everything = chosen(None)
+    assert len(everything) == len(set(everything))
+    assert set(everything) == {n for n in experiments.names() if not n.endswith("-all")}
+    assert chosen(["gc-l2", "fig9", "gc_l2"]) == ["fig9", "gc-l2"]
+    assert chosen(["complexity"]) == [n for n in everything if n.startswith("gc-")]
+    assert chosen(["geometry"]) == everything[: len(chosen(["geometry"]))]
+    with pytest.raises(NetgrainError, match="did you mean 'fig9'"):
+        chosen(["figg9"])
+
+
+class KilledAfter:
+    """An engine whose process dies, as if by kill -9, with some units stored."""
+
+    name, parallel = "killed", 1
+
+    def __init__(self, units: int) -> None:
+        self.left = units
+
+    def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        for unit in units:
+            if self.left == 0:
+                os._exit(9)
+            self.left -= 1
+            yield unit, work(unit.config)
+
+
+def test_killed_at_random_moments_and_resumed_gives_the_same_scorecard(tmp_path: Path) -> None:
+    quiet = reproduce("smoke", tmp_path / "quiet", only=CHEAP, engine=Processes(2))
+    rng = random.Random(5)
+    for resume in (False, True, True):
+        child = os.fork()
+        if child == 0:
+            reproduce("smoke", tmp_path / "hit", only=CHEAP, engine=KilledAfter(rng.randint(1, 2)), resume=resume)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        rng.random()
+    again = reproduce("smoke", tmp_path / "hit", only=CHEAP, resume=True)
+    assert _same(again) == _same(quiet)
+    assert all(part.core_seconds > 0 for part in again.parts)
+    assert again.wall > 0
+
+
+def test_the_command_writes_both_files_and_refuses_what_it_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def invoke(*arguments: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, ["reproduce", *arguments])
+        return result.exit_code, result.stdout, result.stderr
+
+    out = tmp_path / "run"
+    code, text, progress = invoke("--scale", "smoke", "--only", "gc-l2", "--out", str(out), "--engine", "local")
+    assert code == 0
+    assert "2 hold" in text
+    assert "gc-l2 (1 of 1)" in progress
+    rows = json.loads((out / "reproduction.json").read_text())
+    assert {"experiment", "claim", "paper", "ours", "stderr", "verdict", "seconds"} <= set(rows[0])
+    assert rows[0]["seconds"] > 0
+    page = (out / "reproduction.md").read_text()
+    assert "### `gc-l2`" in page
+    assert "weight decay lowers complexity" in page
+
+    for arguments, sentence in (
+        (("--only", "figg9"), "did you mean 'fig9'"),
+        (("--scale", "labtop"), "did you mean 'laptop'"),
+        (("--scale", "smoke", "--only", "gc-l2", "--out", str(out)), "already holds a run of reproduction"),
+        (("--scale", "smoke", "--only", "fig9", "--out", str(out), "--resume"), "belongs to another run"),
+        (("--scale", "smoke", "--data-dir", str(out / "nowhere")), "is not a folder"),
+    ):
+        code, _, error = invoke(*arguments)
+        assert (code, sentence in error, len(error.strip().splitlines())) == (2, True, 1), error
+
+    monkeypatch.setattr(runs, "versions", lambda: {"netgrain": "9.9", "torch": "0", "python": "0"})
+    code, _, error = invoke("--scale", "smoke", "--only", "gc-l2", "--out", str(out), "--resume")
+    assert code == 2
+    assert "was made by netgrain 0.1.0, this is 9.9" in error
+
+
+def test_an_experiment_that_cannot_run_is_named_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_data(*_: object) -> None:
+        raise NetgrainError("CIFAR-10 was not found.")
+
+    monkeypatch.setattr(experiments.find("gc-spectral"), "run", without_data)
+    for resume in (False, True):
+        found = reproduce("smoke", tmp_path / "run", only=["gc-spectral", "gc-l2"], resume=resume)
+        by_name = {p.name: p for p in found.parts}
+        assert by_name["gc-spectral"].problem == "CIFAR-10 was not found."
+        assert by_name["gc-l2"].claims
+        assert "`gc-spectral` was not run: CIFAR-10 was not found." in scorecard(found)
+        assert [part.name for part in found.skipped] == ["gc-spectral"]
+
+
+@pytest.mark.parametrize(("also", "claims"), [((), False), (("--only", "gc-l2"), True)])
+def test_the_command_says_what_was_not_run_and_exits_with_2(
+    also: tuple[str, ...], claims: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_data(*_: object) -> None:
+        raise NetgrainError("CIFAR-10 was not found; fetch it.")
+
+    spectral = experiments.find("gc-spectral")
+    out = ("--scale", "smoke", "--out", str(tmp_path / "run"), "--engine", "local")
+    with monkeypatch.context() as missing:
+        missing.setattr(spectral, "run", without_data)
+        result = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also])
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == (
+        "error: gc-spectral was not run: CIFAR-10 was not found; fetch it. Then run the same command with --resume."
+    )
+    assert ("claims: 2 hold" in result.stdout) == claims
+    assert "0 claims" not in result.stdout
+    again = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also, "--resume"])
+    assert again.exit_code == 0
+    assert "### `gc-spectral`" in (tmp_path / "run" / "reproduction.md").read_text()
+
+
+def test_time_left_follows_the_expected_work() -> None:
+    now = [0.0]
+    clock = Clock(["fig1", "x"], lambda: now[0])
+    assert clock.line("fig1") == "fig1 (1 of 2)"
+    clock.done("fig1")
+    now[0] = 60 * reproduction.EXPECTED["fig1"]
+    left = reproduction.TYPICAL
+    assert clock.line("x") == f"x (2 of 2), {reproduction.EXPECTED['fig1']:.1f} min so far, about {left:.1f} min left"
+
+
+def _made_up(*claims: Claim) -> Reproduction:
+    about = {"hardware": runs.hardware(), "versions": runs.versions()}
+    return Reproduction(Path(), "smoke", [Part("fig10", "A title.", list(claims), 12.0)], 30.0, about, "2026-01-01")
+
+
+def test_the_scorecard_counts_and_keeps_its_tables_whole() -> None:
+    page = scorecard(
+        _made_up(
+            claim("LeNet, linear: predicted order", "rho ≥ 0.8", mean([0.9, 0.92, 0.94]), low=0.8),
+            claim("a|b", "two\nlines", Estimate(1.0, 1.0, 4), low=0.0, note="a note"),
+            claim("c", "is large", Estimate(0.0, 0.1, 4), low=5.0),
+        )
+    )
+    assert "| **together** | 3 | 1 | 1 | 1 | 33% |" in page
+    assert "| `fig10` | LeNet, linear | 0.92 | 0.87 to 0.97 | 3 | ≥ 0.8 | holds |" in page
+    assert "a\\|b: two lines" in page
+    assert "a note; to decide it: about 16 instead of 4" in page
+    assert "| `fig10` | 12 |" in page
+
+
+def test_what_an_undecided_claim_needs() -> None:
+    def needs(value: float, stderr: float, n: int) -> str:
+        return claim("x", "x > 0", Estimate(value, stderr, n), low=0).needs
+
+    assert needs(1.0, 1.0, 10) == f"about {10 * 1.96**2:.0f} instead of 10".replace("38", "39")
+    assert needs(5.0, 1.0, 10) == ""  # decided
+    assert needs(1.0, float("nan"), 1) == "at least two independent results"
+    assert "further from its bound" in needs(0.01, 1.0, 10)
+
+
+def test_the_data_folder_is_looked_in_and_left_as_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETGRAIN_DATA", "before")
+    with looking_in(tmp_path):
+        assert os.environ["NETGRAIN_DATA"] == str(tmp_path)
+    assert os.environ["NETGRAIN_DATA"] == "before"
+    monkeypatch.delenv("NETGRAIN_DATA")
+    with looking_in(tmp_path):
+        pass
+    assert "NETGRAIN_DATA" not in os.environ
+
+
+def test_the_central_table_shows_what_each_row_asks_and_no_interval_that_says_nothing() -> None:
+    def row(case: str, *rhos: float, low: float) -> Claim:
+        return claim(f"{case}: predicted order", "rho", mean(rhos), low=low)
+
+    page = scorecard(
+        _made_up(
+            row("weak", 0.2, 0.22, 0.24, low=1e-9),
+            row("unknown", -0.9, 0.1, 0.9, low=1e-9),
+            row("alone", 0.5, low=1e-9),
+            row("equal", 0.6, 0.6, 0.6, low=0.8),
+        )
+    )
+    assert "| `fig10` | weak | 0.22 | 0.17 to 0.27 | 3 | > 0 | holds |" in page
+    assert "| `fig10` | unknown | 0.0333 | not determined | 3 | > 0 | undecided |" in page
+    assert "| `fig10` | alone | 0.5 | not determined | 1 | > 0 | undecided |" in page
+    assert "| `fig10` | equal | 0.6 | none: the same in all 3 | 3 | ≥ 0.8 | fails |" in page
+    assert "-1 to 1" not in page
+
+
+def test_the_printed_scorecard_is_what_the_code_prints_from_its_numbers() -> None:
+    """docs/reproduction.md: threshold and verdict of the central table, from the rows below it."""
+    page = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text()
+    central = page.partition("## The central prediction")[2].partition("\n## ")[0]
+    rows = [tuple(line.strip("| ").split(" | ")) for line in central.splitlines() if line.startswith("| `")]
+    assert rows
+    below: dict[tuple[str, str], tuple[str, str, str]] = {}
+    experiment = ""
+    for line in page.splitlines():
+        if line.startswith("### `"):
+            experiment = line.split("`")[1]
+        cells = line.strip("| ").split(" | ")
+        if len(cells) > 4 and ": predicted order: " in cells[1]:
+            case, statement = cells[1].split(": predicted order: ")
+            below[experiment, case] = (cells[0], statement, cells[4])
+    assert len(rows) == len(below)
+    for name, case, rho, interval, n, threshold, found in rows:
+        judged, statement, count = below[name.strip("`"), case]
+        least = statement.rpartition("at least ")[2] if "at least" in statement else None
+        assert (found, n, threshold) == (judged, count, f"≥ {least}" if least else "> 0")
+        if " to " in interval:
+            low, high = map(float, interval.split(" to "))
+            assert (low, high) != (-1, 1)
+            assert low <= float(rho) <= high
+            bound = float(least or 0)
+            assert found == ("holds" if low > bound else "fails" if high < bound else "undecided")
