@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from netgrain.auditing.swaps import Swapped, what_if
 from torch import nn
 
 from netgrain import Geometry, average_geometry, corr
 from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.swaps import Swapped, what_if
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 

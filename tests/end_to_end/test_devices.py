@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from netgrain.auditing.swaps import what_if
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,6 +20,7 @@ from netgrain.auditing.audits import audit
 from netgrain.auditing.label_relevance import axes_of, relevance
 from netgrain.auditing.layer_gains import layer_profile
 from netgrain.auditing.signals import visible
+from netgrain.auditing.swaps import what_if
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import planted
 from netgrain.families.members import member
