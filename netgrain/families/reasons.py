@@ -1,0 +1,21 @@
+"""Why something is not done: a value, so that nobody has to read a sentence to find out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a module cannot be read, or a part of it not averaged exactly. Running out of memory is never one.
+
+    >>> str(Reason("shared weight", "fc", "the weight of 'fc' is shared"))
+    "the weight of 'fc' is shared"
+    """
+
+    kind: str  # a few words that do not change, to compare with: "asked for", "no linear layer", "shared weight", …
+    where: str = ""  # the module or the call it is about, if any
+    text: str = ""  # the whole reason as a clause that can follow a colon; the kind, where nothing more is to say
+
+    def __str__(self) -> str:
+        return self.text or self.kind
