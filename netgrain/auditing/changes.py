@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from netgrain.auditing.label_relevance import axes_of, relevance
 from netgrain.auditing.swaps import what_if
 from netgrain.data.dataset import Dataset
 from netgrain.families.members import Family
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 
 def parsed_swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
@@ -45,9 +44,8 @@ def _layer(text: str) -> nn.Module:
         raise NetgrainError(f"'{text}' is not a layer with plain arguments; write it as AvgPool2d(2) or GELU().") from e
     layers = [n for n in dir(nn) if isinstance(getattr(nn, n), type) and issubclass(getattr(nn, n), nn.Module)]
     if call.func.id not in layers:
-        near = difflib.get_close_matches(call.func.id, layers, 1)
-        hint = f"did you mean '{near[0]}'?" if near else "expected a class of torch.nn."
-        raise NetgrainError(f"torch.nn has no layer '{call.func.id}'; {hint}")
+        hint = did_you_mean(call.func.id, layers) or " Expected a class of torch.nn."
+        raise NetgrainError(f"torch.nn has no layer {call.func.id!r}.{hint}")
     try:
         made = getattr(nn, call.func.id)(*args, **kwargs)
     except (TypeError, ValueError, RuntimeError) as e:

@@ -17,9 +17,8 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.sampled import family_name
 from netgrain.geometry.value import Geometry, corr
-from netgrain.models.names import did_you_mean
 from netgrain.runtime.arguments import checked_shape
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 SHARES = (0.5, 0.9, 0.99)
 MOST_DENSE = 1024  # dimensions up to which the difference is decomposed as a whole

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -74,15 +73,6 @@ def check_finite(values: Tensor) -> None:
             f"the gradients are NaN or Inf at {int(bad.sum())} of {len(values)} points, first at index "
             f"{int(bad.nonzero()[0])}; expected finite ones: look for a division by zero, √0 or weights that diverged."
         )
-
-
-def known(word: Any, names: Collection[str], what: str) -> str:
-    """The word if it is one of the names, else a sentence with the nearest."""
-    if isinstance(word, str) and word in names:
-        return word
-    near = difflib.get_close_matches(str(word), names, 1, 0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names)}."
-    raise NetgrainError(f"{what} {word!r} is not known; {hint}")
 
 
 def check_effort(rel_error: float, probes: int | None, batch: int) -> None:

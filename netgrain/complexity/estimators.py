@@ -18,13 +18,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_effort, check_finite, described, known
+from netgrain.complexity.checks import check_effort, check_finite, described
 from netgrain.complexity.functions import MeasuredFunction, Of, map_of
 from netgrain.complexity.jacobian_products import Directions, forward_norms, reverse_norms
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import in_double
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
@@ -210,7 +210,7 @@ def squared_norms(
     progress: bool | None = None,
 ) -> SquaredNorms:
     """‖J(xᵢ)‖² of every point of a map, by the estimator asked for; see `geometric_complexity`."""
-    known(estimator, ESTIMATORS, "estimator")
+    known_name("estimator", estimator, ESTIMATORS)
     seed = whole("seed", seed)
     check_effort(rel_error, probes, batch)
     run = _Run(f, batch, seed, progress)

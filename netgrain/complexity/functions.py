@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_mode, checked_points, known, unwrapped
+from netgrain.complexity.checks import check_mode, checked_points, unwrapped
 from netgrain.families.failures import check_connected, check_finite_outputs, unwrapped_model
 from netgrain.families.gradients import check_deterministic
 from netgrain.families.members import forward, frozen, model_dtype
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.randomness import seeded
 
 Of = str | Callable[[Tensor], Tensor]
@@ -72,7 +72,7 @@ def map_of(model: nn.Module, X: Tensor, of: Of = "logits", layer: str | None = N
     check_mode(model)
     model = unwrapped_model(model)
     whole = frozen(model)
-    h = of if callable(of) else KINDS[known(of, KINDS, "of")]
+    h = of if callable(of) else KINDS[known_name("of", of, KINDS)]
     # a model without parameters has no precision and no place of its own
     tensors = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
     dtype, device = (model_dtype(model), tensors[0].device) if tensors else (X.dtype, X.device)
@@ -113,7 +113,7 @@ def _observed(model: nn.Module, whole: Callable[[Tensor], Any], layer: str | Non
         return
     modules = {name: module for name, module in model.named_modules() if name}
     if layer not in modules:
-        known(layer, modules, "layer")
+        known_name("layer", layer, modules)
     seen: list[Any] = []
 
     def call(x: Tensor) -> Any:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import described, known
+from netgrain.complexity.checks import described
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.devices import in_double
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
@@ -110,7 +110,7 @@ def lipschitz_profile(
     >>> profile.lower_max, profile.upper_product, round(profile.frob**2, 6), round(profile.effective_rank, 6)
     (2.0, 2.0, 5.0, 1.470588)
     """
-    known(method, METHODS, "method")
+    known_name("method", method, METHODS)
     if steps < 1 or not 0 < tol < 1:
         raise NetgrainError(f"expected at least one step and 0 < tol < 1, found steps={steps}, tol={tol}.")
     with map_of(model, X) as f:

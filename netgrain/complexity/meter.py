@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_effort, checked_labels, checked_points, known
+from netgrain.complexity.checks import check_effort, checked_labels, checked_points
 from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
 from netgrain.complexity.functions import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.randomness import derived_seed, seeded
 from netgrain.training.geometry_tracker import _evaluating
 
@@ -59,7 +59,7 @@ class Meter:
         check_not_lazy(model, "the model")
         check_effort(rel_error, None, 1)
         self.model, self.of, self.layer = model, of, layer
-        self.estimator, self.rel_error, self.seed = known(estimator, ESTIMATORS, "estimator"), rel_error, seed
+        self.estimator, self.rel_error, self.seed = known_name("estimator", estimator, ESTIMATORS), rel_error, seed
         X = self._checked(X)
         chosen = _subset(len(X), points, derived_seed(seed, "complexity points"))
         self.X = X[chosen]  # what is measured; a copy

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_effort, check_finite, checked_labels, described, known
+from netgrain.complexity.checks import check_effort, check_finite, checked_labels, described
 from netgrain.complexity.estimators import (
     BATCH,
     ESTIMATORS,
@@ -34,7 +34,7 @@ from netgrain.complexity.jacobian_products import vector_products
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
 from netgrain.runtime.devices import in_double
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 
@@ -136,7 +136,7 @@ class PartComplexity:
     skipped: dict[str, str]  # layers that could not be measured, and why
 
     def __getitem__(self, name: str | int) -> Complexity:
-        return self.parts[known(str(name), self.parts, self.of)]
+        return self.parts[known_name(self.of, str(name), self.parts)]
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value.as_dict() for name, value in self.parts.items()}
@@ -279,7 +279,7 @@ def complexities(
     >>> found.logits.value, found.centred.value, round(found.softmax, 6), found.fisher.value, found.per_variance.value
     (2.0, 1.0, 0.25, 0.5, 1.0)
     """
-    known(estimator, ESTIMATORS, "estimator")
+    known_name("estimator", estimator, ESTIMATORS)
     check_effort(rel_error, None, batch)
     _check_quantile(quantile)
     with map_of(model, X) as f:

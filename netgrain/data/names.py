@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.files import is_file
 
 SETS = {
@@ -25,11 +24,7 @@ def set_named(name: str) -> str:
     'fashionmnist'
     """
     key = name.lower().replace("-", "").replace("_", "").replace(" ", "")
-    if key in SETS:
-        return key
-    near = difflib.get_close_matches(key, SETS, 1)
-    guess = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(SETS)}."
-    raise NetgrainError(f"no data set is called '{name}'; {guess}")
+    return known_name("data set", key, SETS)
 
 
 def check_source(data: str, *, folders: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from netgrain.experiments.claims import Claim
 from netgrain.runtime.cost import SAMPLES, Cost, CostEngine, PlanningRunner, explore
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Engine
@@ -75,12 +74,7 @@ def _natural(name: str) -> tuple[str, int]:
 
 def find(name: str) -> Experiment:
     name = name.replace("_", "-")
-    if name not in names():
-        near = difflib.get_close_matches(name.lower(), names(), 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names())}."
-        raise NetgrainError(
-            f"experiment '{name}' is not known; {hint if hint.endswith('.') else hint + ' See netgrain list.'}"
-        )
+    known_name("experiment", name, names())
     return cast(Experiment, importlib.import_module(_homes()[name]))
 
 
@@ -91,10 +85,7 @@ def title(name: str) -> str:
 def preset(name: str, scale: str, changes: dict[str, Any] | None = None) -> Any:
     """The configuration of a scale, with some fields changed."""
     experiment = find(name)
-    if scale not in experiment.PRESETS:
-        near = difflib.get_close_matches(scale.lower(), list(experiment.PRESETS), 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(experiment.PRESETS)}."
-        raise NetgrainError(f"scale '{scale}' is not known; {hint}")
+    known_name("scale", scale, experiment.PRESETS)
     values = {**asdict(experiment.PRESETS[scale]), **(changes or {})}
     return experiment.Config(**values)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from netgrain.groups.constructors import (
     symmetric,
 )
 from netgrain.groups.group import Group
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 FAMILIES: dict[str, Callable[[int], Group]] = {
     "c": cyclic,
@@ -62,9 +61,7 @@ def parse(text: str) -> Group:
 def _factor(word: str, text: str) -> Group:
     found = re.fullmatch(r"([a-z]+|p4m)(\d+)", word.casefold())
     if found is None or found[1] not in FAMILIES:
-        near = difflib.get_close_matches(text.casefold(), [name.casefold() for name in EXAMPLES], 1, 0.5)
-        hint = next((f" Did you mean {name}?" for name in EXAMPLES if near and name.casefold() == near[0]), "")
-        raise NetgrainError(f"'{text}' is not a group known by name.{hint} Known are {KNOWN}.")
+        raise NetgrainError(f"'{text}' is not a group known by name.{did_you_mean(text, EXAMPLES)} Known are {KNOWN}.")
     size = _number(found[2], text)
     if found[1] in ("s", "a"):
         _check_order(math.factorial(min(size, 12)) // 2, text)

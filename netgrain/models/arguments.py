@@ -3,8 +3,7 @@
 import math
 from numbers import Integral, Real
 
-from netgrain.models.names import did_you_mean
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 
 def check_whole_number(owner: str, name: str, value: object, hint: str, *, at_least: int = 1) -> None:

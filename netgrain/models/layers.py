@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.models.names import did_you_mean
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 Activation = str | Callable[..., Any]  # a name, a maker of modules, or a function from tensor to tensor
 

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 from netgrain.runtime.files import is_file
 
 BUILTIN_NAMES = ("mlp", "lenet", "smalllenet", "vgg11", "resnet18", "vit")
 TIMM = "timm"  # the prefix of timm's own names
 FILE = re.compile(r"(?P<file>.+?\.py)(:(?P<name>[^:=,]*))?(:(?P<options>.*))?")
 MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[^:=,]*)(:(?P<options>.*))?")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest known word as a question to append to a sentence, or nothing when none is near.
-
-    >>> did_you_mean("ResNet81", ["mlp", "resnet18"])
-    " Did you mean 'resnet18'?"
-    >>> did_you_mean("banana", ["mlp", "resnet18"])
-    ''
-    """
-    originals = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(word.casefold(), originals, n=1, cutoff=0.5)
-    return f" Did you mean {originals[near[0]]!r}?" if near else ""
 
 
 def check_name(spec: str, base: Path) -> None:

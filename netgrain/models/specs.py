@@ -11,13 +11,13 @@ from torch import nn
 
 from netgrain.models.lenet import LeNet, SmallLeNet
 from netgrain.models.mlp import MLP
-from netgrain.models.names import BUILTIN_NAMES, FILE, MODULE, TIMM, check_name, did_you_mean, path_of
+from netgrain.models.names import BUILTIN_NAMES, FILE, MODULE, TIMM, check_name, path_of
 from netgrain.models.resnet import ResNet18
 from netgrain.models.timm_models import find_timm
 from netgrain.models.user_code import importable, module_by_name, module_from_file
 from netgrain.models.vgg import VGG11
 from netgrain.models.vit import ViT
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 BUILTIN: dict[str, type[nn.Module]] = {
     "mlp": MLP,

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from netgrain.models.arguments import check_whole_number
-from netgrain.models.names import TIMM, did_you_mean
-from netgrain.runtime.errors import NetgrainError, install
+from netgrain.models.names import TIMM
+from netgrain.runtime.errors import NetgrainError, did_you_mean, install
 
 PREFIX = TIMM
 MISSING = ("nms", "qnms")

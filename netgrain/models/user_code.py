@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netgrain.models.names import did_you_mean, no_file
-from netgrain.runtime.errors import NetgrainError
+from netgrain.models.names import no_file
+from netgrain.runtime.errors import NetgrainError, did_you_mean
 from netgrain.runtime.files import is_file
 
 # The modules each folder brought along, by name. Two folders may both have a `helper.py`.

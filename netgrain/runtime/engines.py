@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 
 from netgrain.runtime.engine_in_use import current, inside_a_unit
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.local import Local
 from netgrain.runtime.on_ray import Ray
 from netgrain.runtime.on_slurm import Slurm
@@ -29,10 +28,7 @@ def engine(text: str = "processes", workers: int | None = None, address: str | N
     Processes(workers=2, deadline=60.0, attempts=5, name='processes')
     """
     name, _, rest = text.partition(":")
-    if name not in ENGINES:
-        near = difflib.get_close_matches(name.lower(), list(ENGINES), 1)
-        hint = f"did you mean '{near[0]}'? Else " if near else ""
-        raise NetgrainError(f"engine '{name}' is not known; {hint}expected one of {', '.join(ENGINES)}.")
+    known_name("engine", name, ENGINES)
     if workers is not None and workers < 1:
         raise NetgrainError(f"expected at least one worker, found {workers}.")
     known = [p for p in inspect.signature(ENGINES[name]).parameters if p not in ("name", "parallel", "workers")]

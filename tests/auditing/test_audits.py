@@ -251,7 +251,7 @@ def test_audit_compare_and_what_if_from_the_shell(npz: Path, tmp_path: Path) -> 
         (("--keep", "0"), "--keep expects a share"),
         (("--weights", "none.pt"), "is not a file"),
         (("--what-if", "pool1"), "expects NAME=LAYER"),
-        (("--what-if", "pool1=AvgPol2d(2)"), "did you mean 'AvgPool2d'"),
+        (("--what-if", "pool1=AvgPol2d(2)"), "Did you mean 'AvgPool2d'"),
         (("--what-if", "pool1=AvgPool2d(open('x'))"), "plain arguments"),
     ],
 )

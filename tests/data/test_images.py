@@ -512,7 +512,7 @@ def test_load_limits_resizes_and_standardises(tmp_path: Path) -> None:
 
 
 def test_load_suggests_the_nearest_name() -> None:
-    with pytest.raises(NetgrainError, match="no data set is called 'cifar20'; did you mean 'cifar2'"):
+    with pytest.raises(NetgrainError, match="data set 'cifar20' is not known; did you mean 'cifar2'"):
         data.load("cifar20")
     with pytest.raises(NetgrainError, match="'fashion_mnits'; did you mean 'fashionmnist'"):
         data.load("fashion_mnits")

@@ -290,7 +290,7 @@ OPTIONS = [
 
 AUDIT = ("audit", "mlp", "--data")
 COMMANDS = [
-    Mistake("an unknown set", argv=(*AUDIT, "digitz"), says="no data set is called 'digitz'; did you mean 'digits'"),
+    Mistake("an unknown set", argv=(*AUDIT, "digitz"), says="data set 'digitz' is not known; did you mean 'digits'"),
     Mistake("an unknown set, score", argv=("score", "mlp", "--data", "cifar"), says="did you mean 'cifar"),
     Mistake("an unknown set, prune", argv=("prune", "mlp", "--data", "mnst", "--out", "k.csv"), says="mean 'mnist'"),
     Mistake("an unknown set, complexity", argv=("complexity", "mlp", "--data", "imagenet"), says="expected one of dig"),

@@ -6,13 +6,12 @@ the two differ, docs/theory.md derives why. `check()` runs them all.
 
 from __future__ import annotations
 
-import difflib
 import time
 from pathlib import Path
 
 from netgrain.experiments.theory import conjectures, expectations, pooled, relu, theorems
 from netgrain.experiments.theory.statements import Job, Statement, StatementCheck, timed
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 
@@ -38,14 +37,6 @@ STATEMENTS: dict[str, StatementCheck] = {
 __all__ = ["SCALES", "STATEMENTS", "Statement", "measure_statements"]
 
 
-def _known(what: str, name: str, names: tuple[str, ...]) -> str:
-    if name in names:
-        return name
-    near = difflib.get_close_matches(name.lower().replace(" ", "-").replace("_", "-"), names, 1, 0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names)}."
-    raise NetgrainError(f"{what} '{name}' is not known; {hint}")
-
-
 @one_thread()
 def measure_statements(
     name: str | None = None,
@@ -63,8 +54,8 @@ def measure_statements(
     >>> [s.verdict + "/" + s.corrected for s in measure_statements("moments")]  # printed, true
     ['fails/holds', 'holds/holds', 'fails/holds']
     """
-    chosen = list(STATEMENTS) if name is None else [_known("statement", name, tuple(STATEMENTS))]
-    job = Job(_known("scale", scale, SCALES) == "laptop", seed, None if data_dir is None else str(data_dir))
+    chosen = list(STATEMENTS) if name is None else [known_name("statement", name, STATEMENTS)]
+    job = Job(known_name("scale", scale, SCALES) == "laptop", seed, None if data_dir is None else str(data_dir))
     found = []
     try:
         with Bar("statements", len(chosen), progress) as bar:
