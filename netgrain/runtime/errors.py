@@ -52,31 +52,3 @@ def install(extra: str) -> str:
     "pip install -e '.[vision]' (in the folder of netgrain's source)"
     """
     return f"pip install -e '.[{extra}]' (in the folder of netgrain's source)"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest known word as a question to append to a sentence, or nothing when none is near.
-
-    >>> did_you_mean("ResNet81", ["mlp", "resnet18"])
-    " Did you mean 'resnet18'?"
-    >>> did_you_mean("banana", ["mlp", "resnet18"])
-    ''
-    """
-    originals = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(word.casefold(), originals, n=1, cutoff=0.5)
-    return f" Did you mean {originals[near[0]]!r}?" if near else ""
-
-
-def known_word(what: str, word: object, known: Collection[str]) -> str:
-    """The word, if it is a known one; else a sentence with the nearest one, or with all of them.
-
-    >>> known_word("loss", "sse", ["sse", "mse"])
-    'sse'
-    >>> known_word("engine", "slrum", ["local", "slurm"])
-    Traceback (most recent call last):
-    netgrain.runtime.errors.NetgrainError: engine 'slrum' is not known. Did you mean 'slurm'?
-    """
-    if isinstance(word, str) and word in known:
-        return word
-    hint = did_you_mean(str(word), known) or f" Expected one of {', '.join(known)}."
-    raise NetgrainError(f"{what} {str(word)!r} is not known.{hint}")
