@@ -67,7 +67,7 @@ def check_options(
     ):
         raise NetgrainError(
             f"weights is {type(weights).__name__}, expected a state dict (tensors by name): pass model.state_dict(), "
-            "or read a file with netgrain.auditing.checkpoint.read_weights(path)."
+            "or read a file with netgrain.models.read_weights(path)."
         )
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise NetgrainError(

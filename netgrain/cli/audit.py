@@ -104,7 +104,7 @@ def audit(
         check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
-        from netgrain.auditing.checkpoint import read_weights
+        from netgrain.models.checkpoints import read_weights
 
         state = None if weights is None else read_weights(weights)
         samples = _samples(data, data_dir, download, size, limit, strict, seed)

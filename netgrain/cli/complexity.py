@@ -27,8 +27,6 @@ from netgrain.cli.parsing import (
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from netgrain.complexity.variants import Complexities
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
@@ -128,14 +126,16 @@ def _measured(
 ) -> list[tuple[Complexities, Any]]:
     from netgrain.complexity.lipschitz import lipschitz_profile
     from netgrain.complexity.variants import complexities
-    from netgrain.families.members import member
+    from netgrain.families.members import member, trained_model
+    from netgrain.models.checkpoints import read_weights
     from netgrain.runtime.progress import Bar
 
+    trained = None if weights is None else trained_model(make, read_weights(weights))
     found = []
     several = count > 1
     with Bar("networks", count, None if several else False) as bar:
         for i in range(count):
-            network = member(make, seed, i) if weights is None else _loaded(make(), weights)
+            network = trained or member(make, seed, i)
             inner: dict[str, Any] = {"seed": seed, "progress": False if several else None}
             variants = complexities(
                 network,
@@ -149,59 +149,6 @@ def _measured(
             found.append((variants, lipschitz_profile(network, samples.X, **inner)))
             bar.advance()
     return found
-
-
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
-def _loaded(network: nn.Module, path: Path) -> nn.Module:
-    """The network with the weights of a file, in eval mode; nothing but tensors is read from it."""
-    state = _state(path)
-    own = network.state_dict()
-    missing, unknown = [n for n in own if n not in state], [n for n in state if n not in own]
-    if missing or unknown:
-        parts = [f"has no '{missing[0]}'" if missing else "", f"has '{unknown[0]}' too many" if unknown else ""]
-        raise NetgrainError(
-            f"{path} does not fit the model: it {' and '.join(p for p in parts if p)} ({len(missing)} names missing, "
-            f"{len(unknown)} not known); give the model and options it was saved from."
-        )
-    for name, tensor in state.items():
-        if tensor.is_complex() and not own[name].is_complex():
-            raise NetgrainError(f"{path} does not fit the model: '{name}' has complex numbers; expected real ones.")
-        if tensor.shape != own[name].shape:
-            raise NetgrainError(
-                f"{path} does not fit the model: '{name}' has shape {tuple(tensor.shape)}, expected "
-                f"{tuple(own[name].shape)}; give the options it was saved with, as in mlp:width=0.5."
-            )
-    try:
-        network.load_state_dict(state)
-    except RuntimeError as e:  # of another layout: sparse, quantised
-        raise NetgrainError(f"{path} does not fit the model ({' '.join(str(e).split())}); give dense weights.") from e
-    return network.requires_grad_(False).eval()
-
-
-def _state(path: Path) -> dict[str, Any]:
-    import torch
-    from safetensors.torch import load_file
-
-    from netgrain.runtime.files import is_file
-
-    expected = "expected weights as .safetensors, or a state dict saved with torch.save(model.state_dict(), …)"
-    if not is_file(path):
-        raise NetgrainError(f"--weights: {path} is not a file; {expected}.")
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as e:  # torch and safetensors raise many kinds
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise NetgrainError(f"--weights: {path} cannot be read ({reason}); {expected}.") from e
-    for name in ("state_dict", "model_state_dict", "model"):  # checkpoints of training loops
-        if isinstance(content, dict) and isinstance(content.get(name), dict):
-            content = content[name]
-    if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
-        raise NetgrainError(f"--weights: {path} holds {type(content).__name__}, not named tensors; {expected}.")
-    return content
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------

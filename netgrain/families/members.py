@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,47 @@ def without_gradients(model: nn.Module) -> nn.Module:
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     return model
+
+
+WRAPPERS = ("module.", "model.")  # what DataParallel, Lightning and the like put before the names of weights
+
+
+def trained_model(make: Family, weights: Mapping[str, Tensor]) -> nn.Module:
+    """A member with these weights, frozen and in eval mode; the first name that does not fit is reported."""
+    model = member(make, 0, 0)
+    own, owner = model.state_dict(), type(model).__name__
+    weights = _without_wrappers(weights, own)
+    missing, unknown = [n for n in own if n not in weights], [n for n in weights if n not in own]
+    if missing or unknown:
+        parts = [f"lack '{missing[0]}'" if missing else "", f"have '{unknown[0]}' too many" if unknown else ""]
+        raise NetgrainError(
+            f"the weights do not fit {owner}: they {' and '.join(filter(None, parts))} ({len(missing)} names missing, "
+            f"{len(unknown)} not known); give the model and options they were saved from."
+        )
+    for name, tensor in weights.items():
+        if tensor.is_complex() and not own[name].is_complex():
+            raise NetgrainError(f"the weights do not fit {owner}: '{name}' has complex numbers; expected real ones.")
+        if tensor.shape != own[name].shape:
+            raise NetgrainError(
+                f"the weights do not fit {owner}: '{name}' has shape {tuple(tensor.shape)}, expected "
+                f"{tuple(own[name].shape)}; give the options they were saved with, as in mlp:width=0.5."
+            )
+    try:
+        model.load_state_dict(dict(weights))
+    except RuntimeError as e:  # of another layout: sparse, quantised
+        raise NetgrainError(
+            f"the weights cannot be copied into {owner} ({' '.join(str(e).split())}); give dense ones."
+        ) from e
+    return model.eval()
+
+
+def _without_wrappers(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The weights without a prefix that all of them have and the model's own names do not."""
+    for _ in WRAPPERS:  # one inside the other
+        for prefix in WRAPPERS:
+            if weights and all(n.startswith(prefix) for n in weights) and not any(n.startswith(prefix) for n in own):
+                weights = {name.removeprefix(prefix): tensor for name, tensor in weights.items()}
+    return weights
 
 
 def built(make: Any) -> nn.Module:

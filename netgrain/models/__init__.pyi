@@ -1,3 +1,4 @@
+from .checkpoints import read_weights as read_weights
 from .lenet import (
     LeNet as LeNet,
 )

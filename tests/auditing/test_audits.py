@@ -17,12 +17,12 @@ from netgrain import NetgrainError
 from netgrain.auditing.alignment import align, label_directions
 from netgrain.auditing.audits import audit
 from netgrain.auditing.changes import parsed_swaps
-from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.comparisons import compare
 from netgrain.cli.app import app
 from netgrain.data import isotropic
 from netgrain.geometry.provenance import Provenance
 from netgrain.models import MLP, LeNet
+from netgrain.models.checkpoints import read_weights
 from netgrain.training import Settings, accuracy, train_member
 
 SHAPE = (1, 16, 16)
@@ -132,13 +132,13 @@ def test_trained_weights_are_compared_with_fresh_ones(G: ng.Geometry, tmp_path: 
         read_weights(tmp_path / "bad.pt")
     some = dict(list(trained.state.items())[1:])
     key = next(iter(trained.state))
-    with pytest.raises(NetgrainError, match=f"the weights lack '{key}'"):
+    with pytest.raises(NetgrainError, match=f"they lack '{key}'"):
         audit(lenet, X, y, G=G, weights=some, progress=False)
     for change, said in ((torch.Tensor.to_sparse, "cannot be copied"), (lambda t: t + 0j, "complex numbers")):
         other = {**trained.state, key: change(trained.state[key])}
         with pytest.raises(NetgrainError, match=said):
             audit(lenet, X, y, G=G, weights=other, progress=False)
-    with pytest.raises(NetgrainError, match="the weights have 'more'"):
+    with pytest.raises(NetgrainError, match="they have 'more' too many"):
         audit(lenet, X, y, G=G, weights={**trained.state, "more": torch.zeros(1)}, progress=False)
 
 

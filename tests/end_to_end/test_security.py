@@ -28,9 +28,7 @@ from torch import nn
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.auditing.checkpoint import read_weights
 from netgrain.auditing.pages import page
-from netgrain.cli.complexity import _state
 from netgrain.cli.parsing import parse_probe
 from netgrain.data import download as downloads
 from netgrain.data.arrays import read_arrays
@@ -39,6 +37,7 @@ from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read
 from netgrain.data.sources import read
 from netgrain.geometry.golden import assert_same_grain
 from netgrain.models import load_model
+from netgrain.models.checkpoints import read_weights
 from netgrain.runtime.files import csv_cell, write_whole
 from netgrain.runtime.packed import read_packed
 from netgrain.runtime.run_folder import RunFolder
@@ -199,8 +198,6 @@ READERS: dict[str, tuple[Callable[[Path], object], Callable[[Payload], bytes]]] 
     "weights for audit": (read_weights, state_dict),
     "old weights for audit": (read_weights, old_state_dict),
     "weights for audit that are a pickle": (read_weights, plain_pickle),
-    "weights for complexity": (_state, state_dict),
-    "old weights for complexity": (_state, old_state_dict),
     "CIFAR-10 python": (read_cifar_python, plain_pickle),
     "CIFAR-10 binary": (read_cifar_binary, plain_pickle),
     "idx": (lambda file: read_idx(file, dimensions=1), plain_pickle),

@@ -203,15 +203,15 @@ def draw_weights(rng: Random) -> tuple[bytes, str]:
 
 
 def run_weights(value: tuple[bytes, str], folder: Path) -> bool:
-    from netgrain.auditing.checkpoint import read_weights, trained_model
-    from netgrain.cli.complexity import _loaded
+    from netgrain.families.members import trained_model
+    from netgrain.models.checkpoints import read_weights
 
     content, name = value
     file = folder / name
     file.write_bytes(content)
     with untouched(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about its own old formats
-        return each(lambda: trained_model(small_net, read_weights(file)), lambda: _loaded(small_net(), file))
+        return each(lambda: trained_model(small_net, read_weights(file)))
 
 
 def _draw_geometry(rng: Random) -> bytes:
