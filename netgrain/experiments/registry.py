@@ -1,4 +1,4 @@
-"""Experiments: one file each, found by being here. `netgrain list` shows them, `netgrain run NAME` runs one."""
+"""Every experiment by its name: find it, choose its scale, run it into a folder, plan its cost."""
 
 from __future__ import annotations
 
@@ -8,37 +8,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from types import ModuleType
+from typing import Any
 
 from netgrain.experiments.claims import Claim
+from netgrain.experiments.contract import Experiment, is_experiment
 from netgrain.runtime.cost import SAMPLES, Cost, CostEngine, PlanningRunner, explore
 from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Engine
 
-SCALES = ("smoke", "laptop", "paper")
-STUDIES = ("grain", "heuristics", "equivariance")
-PREFIXES = ("fig", "tab", "gc_", "eq_")
-
-
-class Experiment(Protocol):
-    """What the file of an experiment defines (its docstring: title, claim, cost at each scale)."""
-
-    __name__: str
-    __doc__: str | None
-    Config: Any  # frozen dataclass of JSON values, with presets in PRESETS
-    PRESETS: dict[str, Any]
-
-    def run(self, config: Any, runner: Runner) -> Any:
-        """Compute or read every unit; the result holds all that the figure and the claims need."""
-        ...
-
-    def figure(self, result: Any) -> Any:
-        """A matplotlib Figure of the result; computes nothing."""
-        ...
-
-    def claims(self, result: Any) -> list[Claim]: ...
+PACKAGES = ("grain", "heuristics", "equivariance")  # one per study, in the order of the papers
 
 
 @dataclass(frozen=True)
@@ -52,19 +33,40 @@ class Finished:
 
 
 def names() -> list[str]:
-    """All experiments, by the names of their files, with dashes where the file has underscores."""
-    return sorted(_homes(), key=_natural)
+    """All experiments, sorted; the name of a file has dashes where the file has underscores."""
+    return sorted(everything(), key=_natural)
 
 
-def _homes() -> dict[str, str]:
-    """Where each experiment is."""
-    found: dict[str, str] = {}
-    for study in STUDIES:
-        package = importlib.import_module(f"netgrain.experiments.{study}")
-        for module in pkgutil.iter_modules(package.__path__):
-            if module.name.startswith(PREFIXES):
-                found[module.name.replace("_", "-")] = f"netgrain.experiments.{study}.{module.name}"
+def everything() -> dict[str, Experiment]:
+    """Every experiment by name: files of the studies that define one, and rows of their tables."""
+    found: dict[str, Experiment] = {}
+    for package in _packages():
+        for file in _files(package):
+            found |= _experiments_in(package, file)
     return found
+
+
+def studies() -> dict[str, str]:
+    """Name → title of every study, in the order of the papers."""
+    return {package.STUDY: package.TITLE for package in _packages()}
+
+
+def _packages() -> list[ModuleType]:
+    return [importlib.import_module(f"netgrain.experiments.{name}") for name in PACKAGES]
+
+
+def _files(package: ModuleType) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(package.__path__)]
+
+
+def _experiments_in(package: ModuleType, file: str) -> dict[str, Experiment]:
+    module = importlib.import_module(f"{package.__name__}.{file}")
+    if file == "table":
+        return dict(module.EXPERIMENTS)
+    if not is_experiment(module):
+        return {}
+    experiment = Experiment.from_file(module, package.STUDY)
+    return {experiment.name: experiment}
 
 
 def _natural(name: str) -> tuple[str, int]:
@@ -73,13 +75,19 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def find(name: str) -> Experiment:
+    """The experiment of this name; only its own file is imported, or the tables of the studies."""
     name = name.replace("_", "-")
-    known_name("experiment", name, names())
-    return cast(Experiment, importlib.import_module(_homes()[name]))
+    file = name.replace("-", "_")
+    for package in _packages():
+        for candidate in {file, "table"} & set(_files(package)):
+            found = _experiments_in(package, candidate)
+            if name in found:
+                return found[name]
+    return everything()[known_name("experiment", name, names())]
 
 
 def title(name: str) -> str:
-    return (find(name).__doc__ or "").strip().splitlines()[0]
+    return find(name).title
 
 
 def preset(name: str, scale: str, changes: dict[str, Any] | None = None) -> Any:
@@ -134,8 +142,6 @@ def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Fini
 
 def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Cost:
     """The stages of an experiment, as far as they can be seen from here."""
-    from netgrain.experiments.registry import find, preset
-
     config = preset(name, scale)
     planner = CostEngine(samples=samples)
     explore(partial(find(name).run, config, PlanningRunner(out, planner)), planner.plan)

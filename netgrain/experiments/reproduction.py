@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +24,7 @@ from netgrain.runtime.files import append_line
 from netgrain.runtime.run_folder import FolderError, RunFolder
 from netgrain.runtime.units import Engine
 
-# Processor time at laptop scale on the machine of docs/reproduction.md: it only weighs the time left.
-EXPECTED = {
-    "fig1": 175.0, "fig2": 167.0, "fig3": 115.0, "fig4": 760.0, "fig5": 337.0, "fig6": 208.0, "fig7": 48.0, "fig8":
-    196.0, "fig9": 61.0, "fig10": 986.0, "fig11": 168.0, "fig12": 113.0, "fig13": 99.0, "fig14": 240.0, "tab1":
-    117.0, "tab2": 114.0, "eq-ccq200": 35.0, "eq-d8-columns": 49.0, "eq-d8-gaussians": 59.0, "eq-depth": 43.0,
-    "eq-digits": 42.0, "eq-grain": 44.0, "eq-mnist": 52.0, "eq-ordering": 45.0, "eq-relu": 38.0, "eq-spherical":
-    33.0, "eq-storage": 28.0, "eq-strips": 55.0, "eq-uncertainty": 3.0, "gc-batch-size": 39.0, "gc-depth": 90.0,
-    "gc-double-descent": 1.0, "gc-explicit": 54.0, "gc-flatness": 94.0, "gc-init": 17.0, "gc-input-noise": 27.0,
-    "gc-l2": 41.0, "gc-label-corruption": 28.0, "gc-label-noise": 28.0, "gc-learning-rate": 64.0, "gc-regression":
-    87.0, "gc-spectral": 41.0,
-}  # fmt: skip
-TYPICAL = 45.0
-GROUPS = {"geometry": ("fig", "tab"), "complexity": ("gc-",), "equivariant": ("eq-",)}
+FIRST = "geometry"  # the study that is run first
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +32,7 @@ class Part:
     """One experiment of a reproduction."""
 
     name: str
+    study: str
     title: str
     claims: list[Claim]
     core_seconds: float
@@ -91,23 +80,23 @@ class Reproduction:
 
 
 def chosen(only: Sequence[str] | None) -> list[str]:
-    """The experiments of a reproduction: all of them (summaries left out), or these names and groups.
+    """The experiments of a reproduction: all of them (summaries left out), or these names and studies.
 
     >>> chosen(["fig9", "equivariant"])[:2]
     ['fig9', 'eq-ccq200']
     """
-    everything = [n for n in experiments.names() if not n.endswith("-all")]
-    ours = [n for n in everything if n.startswith(GROUPS["geometry"])]
-    ordered = ours + [n for n in everything if n not in ours]
+    every = experiments.everything()
+    names = [n for n in experiments.names() if not n.endswith("-all")]
+    ours = [n for n in names if every[n].study == FIRST]
+    ordered = ours + [n for n in names if n not in ours]
     if not only:
         return ordered
     asked: set[str] = set()
     for word in only:
-        if word in GROUPS:
-            asked |= {n for n in ordered if n.startswith(GROUPS[word])}
+        if word in experiments.studies():
+            asked |= {n for n in ordered if every[n].study == word}
         else:
-            experiments.find(word)
-            asked.add(word.replace("_", "-"))
+            asked.add(experiments.find(word).name)
     return [n for n in ordered if n in asked] + sorted(asked - set(ordered))
 
 
@@ -131,7 +120,7 @@ def reproduce(
     config = {"experiments": names}
     with RunFolder.create(out, experiment="reproduction", scale=scale, config=config, resume=resume) as folder:
         parts: list[Part] = []
-        clock = Clock(names)
+        clock = Clock({name: experiments.find(name).cost for name in names})
         for name in names:
             say(clock.line(name))
             begin = time.monotonic()
@@ -144,7 +133,8 @@ def reproduce(
 
 
 def _part(name: str, scale: str, out: Path, engine: Engine | None, progress: bool | None) -> Part:
-    title = experiments.title(name)
+    experiment = experiments.find(name)
+    about = (name, experiment.study, experiment.title)
     try:
         finished = run_experiment(
             name, scale, out, engine=engine, resume=(out / "run.json").exists(), progress=progress
@@ -152,31 +142,28 @@ def _part(name: str, scale: str, out: Path, engine: Engine | None, progress: boo
     except FolderError:
         raise
     except NetgrainError as e:
-        return Part(name, title, [], 0.0, str(e))
-    return Part(name, title, finished.claims, RunFolder.open(out).core_seconds())
+        return Part(*about, [], 0.0, str(e))
+    return Part(*about, finished.claims, RunFolder.open(out).core_seconds())
 
 
 class Clock:
     """Time left, from the share of the expected work that is done."""
 
-    def __init__(self, names: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
-        self.names, self.now, self.start = list(names), now, now()
+    def __init__(self, costs: Mapping[str, float], now: Callable[[], float] = time.monotonic) -> None:
+        self.costs, self.now, self.start = costs, now, now()
         self.finished: list[str] = []
 
     def done(self, name: str) -> None:
         self.finished.append(name)
 
     def line(self, name: str) -> str:
-        place = f"{name} ({len(self.finished) + 1} of {len(self.names)})"
-        passed, share = self.now() - self.start, self._work(self.finished) / self._work(self.names)
+        place = f"{name} ({len(self.finished) + 1} of {len(self.costs)})"
         if not self.finished:
             return place
+        passed = self.now() - self.start
+        share = sum(self.costs[name] for name in self.finished) / sum(self.costs.values())
         left = passed * (1 - share) / share
         return f"{place}, {passed / 60:.1f} min so far, about {left / 60:.1f} min left"
-
-    @staticmethod
-    def _work(names: Sequence[str]) -> float:
-        return sum(EXPECTED.get(n, TYPICAL) for n in names)
 
 
 def _verdicts(part: Part) -> str:

@@ -6,14 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from netgrain.experiments.claims import FAILS, HOLDS, ROUNDING, UNDECIDED, Claim
-from netgrain.experiments.reproduction import GROUPS, Part, Reproduction
+from netgrain.experiments.registry import studies
+from netgrain.experiments.reproduction import Part, Reproduction
 from netgrain.geometry.estimate import Estimate
 
-WORKS = {
-    "geometry": "Geometric inductive biases of deep networks",
-    "complexity": "Geometric complexity",
-    "equivariant": "Linear equivariant networks",
-}
 PREDICTED = "predicted order"  # how claims on the central prediction end
 
 
@@ -24,7 +20,7 @@ def scorecard(found: Reproduction) -> str:
         _opening(found),
         _summary(found),
         _central(found),
-        *(_work(found, group) for group in WORKS),
+        *(_study(found, study, title) for study, title in studies().items()),
         _costs(found),
     ]
     return "\n\n".join(b for b in blocks if b) + "\n"
@@ -47,7 +43,8 @@ def _opening(found: Reproduction) -> str:
 
 
 def _summary(found: Reproduction) -> str:
-    rows = [[WORKS[g], *_counted(_claims(found, g))] for g in WORKS if _claims(found, g)]
+    by_study = {title: _claims(found, study) for study, title in studies().items()}
+    rows = [[title, *_counted(claims)] for title, claims in by_study.items() if claims]
     rows.append(["**together**", *_counted([c for _, c in found.claims])])
     missing = [f"- `{p.name}` was not run: {p.problem}" for p in found.skipped]
     return "\n\n".join(
@@ -103,11 +100,11 @@ def _threshold(c: Claim) -> str:
     return "> 0" if abs(c.low) <= ROUNDING else f"≥ {_number(c.low)}"
 
 
-def _work(found: Reproduction, group: str) -> str:
-    parts = [p for p in found.parts if p.name.startswith(GROUPS[group]) and p.claims]
+def _study(found: Reproduction, study: str, title: str) -> str:
+    parts = [p for p in found.parts if p.study == study and p.claims]
     if not parts:
         return ""
-    return "\n\n".join([f"## {WORKS[group]}", *(_part(p) for p in parts)])
+    return "\n\n".join([f"## {title}", *(_part(p) for p in parts)])
 
 
 def _part(part: Part) -> str:
@@ -125,8 +122,8 @@ def _costs(found: Reproduction) -> str:
 # --- inside -------------------------------------------------------------------------------------------------------
 
 
-def _claims(found: Reproduction, group: str) -> list[Claim]:
-    return [c for name, c in found.claims if name.startswith(GROUPS[group])]
+def _claims(found: Reproduction, study: str) -> list[Claim]:
+    return [c for part in found.parts if part.study == study for c in part.claims]
 
 
 def _remark(c: Claim) -> str:

@@ -3,7 +3,8 @@
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from netgrain import NetgrainError
 from netgrain.cli.app import app
 from netgrain.data import looking_in
 from netgrain.experiments import registry as experiments
-from netgrain.experiments import reproduction
 from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.contract import Experiment
 from netgrain.experiments.reproduction import Clock, Part, Reproduction, chosen, reproduce
 from netgrain.experiments.scorecard import scorecard
 from netgrain.geometry.estimate import Estimate, mean
@@ -27,6 +28,16 @@ CHEAP = ["gc-l2", "eq-depth"]
 
 def _same(found: Reproduction) -> list[dict]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in found.as_list()]
+
+
+def _replace_run(monkeypatch: pytest.MonkeyPatch, name: str, run: Callable) -> None:
+    real = experiments.find
+
+    def find(asked: str) -> Experiment:
+        found = real(asked)
+        return replace(found, run=run) if found.name == name else found
+
+    monkeypatch.setattr(experiments, "find", find)
 
 
 def test_all_experiments_are_chosen_once_and_summaries_are_not() -> None:
@@ -113,7 +124,7 @@ def test_an_experiment_that_cannot_run_is_named_and_the_others_go_on(
     def without_data(*_: object) -> None:
         raise NetgrainError("CIFAR-10 was not found.")
 
-    monkeypatch.setattr(experiments.find("gc-spectral"), "run", without_data)
+    _replace_run(monkeypatch, "gc-spectral", without_data)
     for resume in (False, True):
         found = reproduce("smoke", tmp_path / "run", only=["gc-spectral", "gc-l2"], resume=resume)
         by_name = {p.name: p for p in found.parts}
@@ -130,10 +141,9 @@ def test_the_command_says_what_was_not_run_and_exits_with_2(
     def without_data(*_: object) -> None:
         raise NetgrainError("CIFAR-10 was not found; fetch it.")
 
-    spectral = experiments.find("gc-spectral")
     out = ("--scale", "smoke", "--out", str(tmp_path / "run"), "--engine", "local")
     with monkeypatch.context() as missing:
-        missing.setattr(spectral, "run", without_data)
+        _replace_run(missing, "gc-spectral", without_data)
         result = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also])
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
@@ -149,17 +159,18 @@ def test_the_command_says_what_was_not_run_and_exits_with_2(
 
 def test_time_left_follows_the_expected_work() -> None:
     now = [0.0]
-    clock = Clock(["fig1", "x"], lambda: now[0])
+    clock = Clock({"fig1": 175.0, "x": 45.0}, lambda: now[0])
     assert clock.line("fig1") == "fig1 (1 of 2)"
     clock.done("fig1")
-    now[0] = 60 * reproduction.EXPECTED["fig1"]
-    left = reproduction.TYPICAL
-    assert clock.line("x") == f"x (2 of 2), {reproduction.EXPECTED['fig1']:.1f} min so far, about {left:.1f} min left"
+    now[0] = 60 * 175.0
+    assert clock.line("x") == "x (2 of 2), 175.0 min so far, about 45.0 min left"
 
 
 def _made_up(*claims: Claim) -> Reproduction:
     about = {"hardware": runs.hardware(), "versions": runs.versions()}
-    return Reproduction(Path(), "smoke", [Part("fig10", "A title.", list(claims), 12.0)], 30.0, about, "2026-01-01")
+    return Reproduction(
+        Path(), "smoke", [Part("fig10", "geometry", "A title.", list(claims), 12.0)], 30.0, about, "2026-01-01"
+    )
 
 
 def test_the_scorecard_counts_and_keeps_its_tables_whole() -> None:

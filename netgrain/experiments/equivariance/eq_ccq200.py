@@ -42,6 +42,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 35  # processor seconds at laptop scale
 CASES = {(2, "group-cnn"): "G-CNN, depth 2", (3, "group-cnn"): "G-CNN, depth 3", (3, "fully-connected"): "FC, depth 3"}
 SHADES = {(2, "group-cnn"): "#56b4e9", (3, "group-cnn"): "#0072b2", (3, "fully-connected"): HUES["fully-connected"]}
 PAIRS = 2000  # products ρ(g)ρ(h) = ρ(gh) that are tried

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+COST = 43  # processor seconds at laptop scale
+
+
 @dataclass(frozen=True)
 class Config:
     depths: Sequence[int]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+COST = 42  # processor seconds at laptop scale
+
+
 @dataclass(frozen=True)
 class Config:
     seeds: int

@@ -34,6 +34,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 44  # processor seconds at laptop scale
 ORDER, POINTS = 60, 10
 DEPTHS = (2, 3)
 CAP = 1e4  # of the flow

@@ -44,6 +44,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 52  # processor seconds at laptop scale
 AT_START = ("G-CNN, direct", "G-CNN, semidirect", "FC")
 AUTHORS = {"G-CNN, direct": 289_000.0, "FC": 386_000.0}
 CHANGES = {"G-CNN, direct": math.log(273 / 289), "FC": math.log(334 / 386)}

@@ -33,6 +33,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 45  # processor seconds at laptop scale
 DEPTH = 3
 MEASURES = {
     "ratio": "Fourier ratio |β̂|_{2/3} / |β|₂",

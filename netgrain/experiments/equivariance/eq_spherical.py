@@ -33,6 +33,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 33  # processor seconds at laptop scale
 DEPTHS = (2, 3)
 SEEN = 35  # coefficients with l < 3: all that the authors' second layer lets through
 NOISES = 64

@@ -35,6 +35,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 28  # processor seconds at laptop scale
 NUMBER, INDEX = 4, 2  # bytes
 ENOUGH = 0.99  # same sign on this share of fresh points
 TIE, ZERO = 1e-6, 1e-20

@@ -36,6 +36,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 55  # processor seconds at laptop scale
 DEPTH = 3
 STAGES = ("start", "descent", "limit")
 BRIGHTEST = 0.8

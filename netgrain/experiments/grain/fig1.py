@@ -33,6 +33,7 @@ from netgrain.training.trained_members import train_member
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 175  # processor seconds at laptop scale
 PLANES = {"A": (0, 1), "B": (0, -1)}  # eigenvectors of G that span the plane
 GRID, REACH = 41, 2.6  # points per axis and half width of the square in which decisions are drawn
 AROUND = 6  # decisions are averaged over this many draws of the noise: that is where the data are

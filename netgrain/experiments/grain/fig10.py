@@ -23,6 +23,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 986  # processor seconds at laptop scale
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 STRUCTURED = ("LeNet", "ResNet18")  # whose G has a spectrum worth the name
 SHARP = "about 100 % along the first eigenvectors, chance along the last"

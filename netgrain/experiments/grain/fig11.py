@@ -21,6 +21,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 168  # processor seconds at laptop scale
 NETWORK = "SmallLeNet"
 MATRIX = {"images": "GSG", "isotropic": "G"}
 LABEL_NOISE = 0.2

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+COST = 113  # processor seconds at laptop scale
+
+
 @dataclass(frozen=True)
 class Config:
     size: int

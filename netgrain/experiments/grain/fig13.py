@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
+COST = 99  # processor seconds at laptop scale
 PRESETS = {
     "smoke": replace(fig12.PRESETS["smoke"], batches=[8, 16]),
     "laptop": replace(fig12.PRESETS["laptop"], batches=[64, 128, 256]),

@@ -22,6 +22,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 240  # processor seconds at laptop scale
 NETWORK = "ResNet18"
 RATES = (1.0, 0.1, 0.01, 0.001)
 SHADES = ("#d55e00", "#e69f00", "#009e73", "#0072b2")

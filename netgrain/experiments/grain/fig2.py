@@ -32,6 +32,7 @@ from netgrain.training.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 167  # processor seconds at laptop scale
 EARLY = 20  # steps within which the correlation is to rise
 SHARE = 0.9  # of the trace of G S G: its leading eigenspace
 AT_ONCE = 8  # members in one unit of first-order changes

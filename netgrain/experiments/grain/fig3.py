@@ -33,6 +33,7 @@ from netgrain.training.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 115  # processor seconds at laptop scale
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 LAWS = {"G": False, "flip(G)": True}
 SAME = "an identity, no evidence: G ∝ I, so both data are the same law"

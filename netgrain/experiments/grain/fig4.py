@@ -25,6 +25,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 760  # processor seconds at laptop scale
 NETWORKS = ("LeNet", "ResNet18", "ViT")
 STRUCTURED = ("LeNet", "ResNet18")
 LABEL_NOISE = 0.2  # variance over that of the channel

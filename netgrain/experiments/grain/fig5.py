@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+COST = 337  # processor seconds at laptop scale
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 PARTS = ("linear", "circle", "both")
 CHANCE = 50.0

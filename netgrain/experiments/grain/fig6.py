@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+COST = 208  # processor seconds at laptop scale
 NETWORKS = ("LeNet", "ResNet18", "ViT")
 METHODS = ("geometry", "random")
 OTHER_EPSILON = 1e-4  # how much of the removed space depends on epsilon is told by comparison with this one

@@ -23,6 +23,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 48  # processor seconds at laptop scale
 THEOREMS = ("theorem-3.1", "theorem-3.2")
 
 

@@ -26,6 +26,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 61  # processor seconds at laptop scale
 NETWORKS = {
     "MLP": "mlp:norm=batch",
     "LeNet": "lenet:norm=batch",

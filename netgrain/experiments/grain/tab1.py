@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
+COST = 117  # processor seconds at laptop scale
 PRESETS = {
     "smoke": Config(
         networks={"LeNet": {"width": 1.0, "levels": [50, 90]}},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
+COST = 114  # processor seconds at laptop scale
 PRESETS = {
     "smoke": replace(tab1.PRESETS["smoke"], networks={"LeNet": {"width": 1.0, "levels": [10, 70]}}),
     "laptop": replace(

@@ -1,1 +1,4 @@
 """Training heuristics and how geometric complexity follows them."""
+
+STUDY = "complexity"  # what `netgrain reproduce --only` calls it
+TITLE = "Geometric complexity"

@@ -18,6 +18,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 39  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=20_000)
 ERROR_SIZES = (4, 8, 16, 32, 64, 128)

@@ -23,6 +23,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 90  # processor seconds at laptop scale
 SCHEMES = ("he", "glorot", "lecun")
 WIDTH, OUTPUTS = 100, 10
 PART = 100  # networks of one unit

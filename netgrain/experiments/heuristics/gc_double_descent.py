@@ -25,6 +25,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 1  # processor seconds at laptop scale
 DIMENSION, NOISE, TESTS = 20, 0.3, 2000
 
 

@@ -19,6 +19,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 94  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=20_000)
 RADII = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)

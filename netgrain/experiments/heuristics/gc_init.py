@@ -24,6 +24,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 17  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=20_000)
 START_SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)

@@ -18,6 +18,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 28  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=20_000)
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)

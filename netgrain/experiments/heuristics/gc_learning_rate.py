@@ -20,6 +20,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 64  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=20_000)
 ERROR_RATES = (0.02, 0.04, 0.08, 0.12, 0.16, 0.24)

@@ -33,6 +33,7 @@ from netgrain.training.trained_members import train_member
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 87  # processor seconds at laptop scale
 HIDDEN, SAMPLES, NOISE = 100, 20, 0.3
 GRID = 1001
 SHARP = 1.05  # a curve may be this much sharper than 2 / learning rate at the moment it is looked at

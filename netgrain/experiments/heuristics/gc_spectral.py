@@ -18,6 +18,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COST = 41  # processor seconds at laptop scale
 Config = Scale
 PRESETS = scales(steps=2000)
 STRENGTHS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
