@@ -81,10 +81,11 @@ def complexity(
         ),
     ] = None,
     estimator: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, exact, forward, vjp, jvp or outputs (random probes).")
+        str,
+        typer.Option(metavar="NAME", help="auto, exact, forward, or from random vectors: vjp, jvp, outputs."),
     ] = "auto",
     rel_error: Annotated[
-        float, typer.Option(metavar="E", help="Relative standard error that random probes aim at.")
+        float, typer.Option(metavar="E", help="Relative standard error that random vectors aim at.")
     ] = 0.02,
     data_dir: DataDir = None,
     download: Download = False,

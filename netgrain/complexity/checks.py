@@ -75,15 +75,15 @@ def check_finite(values: Tensor) -> None:
         )
 
 
-def check_effort(rel_error: float, probes: int | None, batch: int) -> None:
+def check_effort(rel_error: float, vectors: int | None, batch: int) -> None:
     if not is_number(rel_error):
         raise NetgrainError(f"expected a number as relative error, found rel_error={found(rel_error)}.")
     if not rel_error > 0:
         raise NetgrainError(
             f"expected a relative error above zero, found rel_error={rel_error:g}; 0.02 is two percent."
         )
-    if probes is not None and (isinstance(probes, bool) or not isinstance(probes, int) or probes < 1):
-        raise NetgrainError(f"expected at least one probe per point, found probes={probes!r}.")
+    if vectors is not None and (isinstance(vectors, bool) or not isinstance(vectors, int) or vectors < 1):
+        raise NetgrainError(f"expected at least one vector per point, found vectors={vectors!r}.")
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise NetgrainError(f"expected at least one point at a time, found batch={batch!r}.")
 

@@ -1,10 +1,10 @@
-"""Geometric complexity GC = mean over points of ‖J(x)‖², J = ∂f/∂x: exact, or from random probes with error bars.
+"""Geometric complexity GC = mean over points of ‖J(x)‖², J = ∂f/∂x: exact, or from random vectors with error bars.
 
-With A = J Jᵀ (k × k) at one point, a Rademacher probe v ∈ {±1}ᵏ gives an unbiased sample ‖Jᵀv‖² = vᵀAv of tr A with
-variance V = 2 Σ_{a≠b} A_ab², in one backward pass for all points at once (points do not mix). Probes of different
-points are independent, so the mean of m probes on n points has variance Σᵢ Vᵢ / (n² m) *on these points*. The spread
+With A = J Jᵀ (k × k) at one point, random signs v ∈ {±1}ᵏ (Rademacher) give an unbiased sample ‖Jᵀv‖² = vᵀAv of tr A
+with variance V = 2 Σ_{a≠b} A_ab², in one backward pass for all points at once (points do not mix). Probes of different
+points are independent, so the mean of m vectors on n points has variance Σᵢ Vᵢ / (n² m) *on these points*. The spread
 of ‖Jᵀv‖² between points cannot stand for it: it also holds the spread of tr A. So Vᵢ is estimated from the differences
-of probes at one point: from all m ≥ 2 of them, or, for m = 1, from a second probe at a random sixteenth of the points
+of vectors at one point: from all m ≥ 2 of them, or, for m = 1, from a second vector at a random sixteenth of the points
 (at least 32), which enters the error bar only.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_effort, check_finite, described
 from netgrain.complexity.functions import MeasuredFunction, Of, map_of
-from netgrain.complexity.jacobian_products import Directions, forward_norms, reverse_norms
+from netgrain.complexity.jacobian_products import PointVectors, forward_norms, reverse_norms
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import in_double
@@ -31,8 +31,8 @@ from netgrain.runtime.threads import one_thread
 
 ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")
 FEW_OUTPUTS = 16  # up to here "auto" takes one backward pass per output
-FEW_INPUTS = 64  # up to here, and below the number of outputs, one forward-mode pass per input
-PILOTS = 32  # points with a second probe where one per point was asked for
+FEW_INPUTS = 64  # up to here, and below the number of outputs, one product Ju per input
+PILOTS = 32  # points with a second vector where one per point was asked for
 BATCH = 256
 
 
@@ -48,7 +48,7 @@ class Complexity(Estimate):
 
     estimator: str
     of: str
-    probes: int
+    vectors: int
     population_stderr: float
     inputs: str
 
@@ -61,12 +61,12 @@ class Complexity(Estimate):
         *,
         estimator: str = "exact",
         of: str = "logits",
-        probes: int = 0,
+        vectors: int = 0,
         population_stderr: float = math.nan,
         inputs: str = "",
     ) -> Complexity:
         self = cast(Complexity, super().__new__(cls, value, stderr, n, plug_in))
-        self.estimator, self.of, self.probes = estimator, of, int(probes)
+        self.estimator, self.of, self.vectors = estimator, of, int(vectors)
         self.population_stderr, self.inputs = float(population_stderr), inputs
         return self
 
@@ -74,7 +74,7 @@ class Complexity(Estimate):
         return _rebuilt, (type(self), (self.value, self.stderr, self.n, self.plug_in), self._labels())
 
     def _labels(self) -> dict[str, Any]:
-        names = ("estimator", "of", "probes", "population_stderr", "inputs")
+        names = ("estimator", "of", "vectors", "population_stderr", "inputs")
         return {name: getattr(self, name) for name in names}
 
     def as_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Complexity(Estimate):
         if self.estimator in ("exact", "forward"):
             return f"{self.value:.6g} (exact; {self.of}; {self.inputs})"
         number = f"{self.value:.6g}" if self.stderr == 0 else super().__repr__().partition(" (n =")[0]
-        count = "1 probe" if self.probes == 1 else f"{self.probes} probes"
+        count = "1 vector" if self.vectors == 1 else f"{self.vectors} vectors"
         return f"{number} ({self.estimator}, {count}; {self.of}; {self.inputs})"
 
     __str__ = __repr__
@@ -105,7 +105,7 @@ def geometric_complexity(
     *,
     estimator: str = "auto",
     rel_error: float = 0.02,
-    probes: int | None = None,
+    vectors: int | None = None,
     of: Of = "logits",
     layer: str | None = None,
     batch: int = BATCH,
@@ -119,12 +119,12 @@ def geometric_complexity(
 
     estimator:
       "exact"    one backward pass per output;
-      "forward"  one forward-mode pass per input coordinate, exact too;
-      "vjp"      ‖Jᵀv‖², v ∈ {±1}ᵏ random: `probes` backward passes;
-      "jvp"      ‖Ju‖², u ∈ {±1}ᵈ random: `probes` forward-mode passes;
-      "outputs"  the gradients of `probes` of the k outputs, drawn for each point without replacement, times k/probes;
+      "forward"  one product Ju per input coordinate, exact too;
+      "vjp"      ‖Jᵀv‖², v ∈ {±1}ᵏ random: `vectors` backward passes;
+      "jvp"      ‖Ju‖², u ∈ {±1}ᵈ random: `vectors` passes through the derivative;
+      "outputs"  the gradients of `vectors` of the k outputs, drawn for each point without replacement, times k/vectors;
       "auto"     exact up to 16 outputs; forward if d ≤ 64 and d < k; else vjp.
-    probes: random vectors, or outputs, per point. Where it is None as many are used as the relative standard error
+    vectors: random vectors, or outputs, per point. Where it is None as many are used as the relative standard error
     `rel_error` needs, at least two; "auto" turns to exact where that is as many as there are outputs.
 
     of: what is differentiated: "logits" (the outputs), "softmax" (J_p), "log-softmax", "centred" ((I − 11ᵀ/k)J, blind
@@ -132,7 +132,7 @@ def geometric_complexity(
     layer: the name of a submodule; the map from the input to its output is measured instead.
 
     The model must be in eval mode; its mode, gradients, buffers and the random generators are left as found. `batch`
-    points are differentiated together; the probes of a point depend on (seed, its index) alone.
+    points are differentiated together; the vectors of a point depend on (seed, its index) alone.
 
     A linear map has the squared norm of its matrix, on any data:
 
@@ -147,20 +147,20 @@ def geometric_complexity(
     name = name if layer is None else f"layer '{layer}'" if name == "logits" else f"{name} of layer '{layer}'"
     with map_of(model, X, of, layer) as f:
         found = squared_norms(
-            f, estimator=estimator, rel_error=rel_error, probes=probes, batch=batch, seed=seed, progress=progress
+            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
         )
         return found.mean(name, described(f.X))
 
 
 @dataclass(frozen=True, eq=False)
 class SquaredNorms:
-    """‖J(xᵢ)‖² of every point, and the variance of each where it was estimated from probes."""
+    """‖J(xᵢ)‖² of every point, and the variance of each where it was estimated from random vectors."""
 
     values: Tensor  # (n,) float64
     variances: Tensor  # (n,) float64 of the values; NaN where nothing is known of it; zeros: exact
     freedom: int  # degrees of freedom behind each known variance
     estimator: str
-    probes: int
+    vectors: int
 
     @property
     def exact(self) -> bool:
@@ -173,7 +173,7 @@ class SquaredNorms:
             return 0.0, 0
         some = self.variances if index is None else self.variances[index]
         some = some[~some.isnan()]
-        if not len(some):  # no second probe among the chosen points: those of all points stand for them
+        if not len(some):  # no second vector among the chosen points: those of all points stand for them
             some = self.variances[~self.variances.isnan()]
         total = float(some.sum())
         stderr = math.sqrt(float(some.mean()) / len(values))
@@ -193,7 +193,7 @@ class SquaredNorms:
             n,
             estimator=self.estimator,
             of=of,
-            probes=self.probes,
+            vectors=self.vectors,
             population_stderr=spread,
             inputs=inputs,
         )
@@ -204,7 +204,7 @@ def squared_norms(
     *,
     estimator: str = "auto",
     rel_error: float = 0.02,
-    probes: int | None = None,
+    vectors: int | None = None,
     batch: int = BATCH,
     seed: int = 0,
     progress: bool | None = None,
@@ -212,7 +212,7 @@ def squared_norms(
     """‖J(xᵢ)‖² of every point of a map, by the estimator asked for; see `geometric_complexity`."""
     known_name("estimator", estimator, ESTIMATORS)
     seed = whole("seed", seed)
-    check_effort(rel_error, probes, batch)
+    check_effort(rel_error, vectors, batch)
     run = _Run(f, batch, seed, progress)
     if estimator == "exact" or (estimator == "auto" and f.k <= FEW_OUTPUTS):
         return run.exact()
@@ -221,34 +221,34 @@ def squared_norms(
     if estimator == "auto" and f.d < f.k and f.d <= FEW_INPUTS:
         try:
             return run.forward()
-        except NetgrainError:  # an operation without a forward-mode rule
+        except NetgrainError:  # an operation that can be differentiated once only
             return run.exact()
     kind = "vjp" if estimator == "auto" else estimator
     most = f.d if kind == "jvp" else f.k
-    if kind == "outputs" and probes is not None and probes > f.k:
-        raise NetgrainError(f"expected at most {f.k} outputs to draw, the model has no more, found probes={probes}.")
-    if probes is not None:
-        return run.probed(kind, probes)
-    found = run.probed(kind, min(2, most))
+    if kind == "outputs" and vectors is not None and vectors > f.k:
+        raise NetgrainError(f"expected at most {f.k} outputs to draw, the model has no more, found vectors={vectors}.")
+    if vectors is not None:
+        return run.sampled(kind, vectors)
+    found = run.sampled(kind, min(2, most))
     while True:
         value, stderr = float(found.values.mean()), found.error()[0]
-        if stderr <= rel_error * value or found.probes >= most:
+        if stderr <= rel_error * value or found.vectors >= most:
             return found
-        needed = math.ceil(1.05 * found.probes * (stderr / (rel_error * value)) ** 2)
+        needed = math.ceil(1.05 * found.vectors * (stderr / (rel_error * value)) ** 2)
         if estimator == "auto" and needed >= f.k:
             return run.exact()
-        found = run.probed(kind, min(max(needed, found.probes + 1), most))
+        found = run.sampled(kind, min(max(needed, found.vectors + 1), most))
 
 
 # --- passes over the points -------------------------------------------------------------------------------------------
 
 
 class _Run:
-    """Passes over the points of one map; probes that were made are kept."""
+    """Passes over the points of one map; vectors that were made are kept."""
 
     def __init__(self, f: MeasuredFunction, batch: int, seed: int, progress: bool | None) -> None:
         self.f, self.batch, self.seed, self.progress = f, batch, seed, progress
-        self.samples = torch.empty(f.n, 0, dtype=torch.float64)  # one column per probe
+        self.samples = torch.empty(f.n, 0, dtype=torch.float64)  # one column per vector
 
     def exact(self) -> SquaredNorms:
         return self._whole("exact", self.f.k)
@@ -258,14 +258,14 @@ class _Run:
 
     def _whole(self, kind: str, size: int) -> SquaredNorms:
         """The sum over all basis vectors."""
-        values = self._over(torch.arange(self.f.n), range(size), Directions("basis", size, 0).at, kind)[:, 0]
+        values = self._over(torch.arange(self.f.n), range(size), PointVectors("basis", size, 0).at, kind)[:, 0]
         check_finite(values)
         return SquaredNorms(values, torch.zeros_like(values), 0, kind, 0)
 
-    def probed(self, kind: str, m: int) -> SquaredNorms:
-        """The mean of m probes at every point; those made before are used again."""
+    def sampled(self, kind: str, m: int) -> SquaredNorms:
+        """The mean of m vectors at every point; those made before are used again."""
         f = self.f
-        vectors = Directions(kind, f.d if kind == "jvp" else f.k, self.seed).at
+        vectors = PointVectors(kind, f.d if kind == "jvp" else f.k, self.seed).at
         made = self.samples.shape[1]
         new = self._over(torch.arange(f.n), range(made, m), vectors, kind)
         self.samples = torch.cat([self.samples, new], 1)
@@ -290,7 +290,7 @@ class _Run:
     def _over(
         self, index: Tensor, js: range, vectors: Callable[[Tensor], Callable[[int], Tensor]], kind: str
     ) -> Tensor:
-        """‖Jᵀv_j‖², or ‖Ju_j‖² in forward mode, for each point of index and each j: (points, len(js)) in float64.
+        """‖Jᵀv_j‖², or ‖Ju_j‖², for each point of index and each j: (points, len(js)) in float64.
 
         For whole sums over many outputs (kind exact or forward) the sum alone is kept, as one column.
         """

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import described
 from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
 from netgrain.complexity.functions import MeasuredFunction, map_of
+from netgrain.complexity.jacobian_products import Jacobians
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.estimate import Estimate
@@ -26,12 +27,11 @@ from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
-from netgrain.training.gradient_flow import twice_differentiable
 
 METHODS = ("auto", "exact", "power")
 FEW_OUTPUTS = 16  # up to here one backward pass per output costs less than power iteration
 DENSE = 1024  # inputs up to which G is formed for its effective rank
-PROBES = 16  # random vectors for the effective rank beyond
+VECTORS = 16  # random ones for the effective rank beyond
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,75 +145,49 @@ def _over_points(
     generator = torch.Generator().manual_seed(derived_seed(seed, "power iteration"))
     starts = torch.randn(f.n, f.d, generator=generator) if not exact else torch.empty(f.n, 0)
     dense = exact and f.d <= DENSE
-    probes = torch.randint(0, 2, (PROBES, f.d), generator=generator).double() * 2 - 1
-    probes = probes.to(f.device, f.dtype)
-    images = torch.zeros(f.d if dense else PROBES, f.d, dtype=torch.float64)  # G, or G v for every probe
+    vectors = torch.randint(0, 2, (VECTORS, f.d), generator=generator).double() * 2 - 1
+    vectors = vectors.to(f.device, f.dtype)
+    images = torch.zeros(f.d if dense else VECTORS, f.d, dtype=torch.float64)  # G, or G v for every random vector
     found = []
     with Bar("operator norms", f.n, progress) as bar:
         for part in torch.arange(f.n).split(batch):
-            J = _Jacobians(f, f.points(part), dense=exact)
+            J = Jacobians(f, part, twice=not exact)
+            rows = J.rows() if exact else torch.empty(0)
             if exact:
-                norms = in_double(J.rows)
-                gram = norms @ norms.mT if f.k <= f.d else norms.mT @ norms
-                top = torch.linalg.eigvalsh(gram)[:, -1].clamp_min(0).sqrt().cpu()
+                top = _largest_singular_values(in_double(rows))
                 found.append((top, torch.zeros(len(part)), torch.zeros(len(part), dtype=torch.bool)))
             else:
                 found.append(_power_iteration(J, starts[part].to(f.device, f.dtype), steps, tol))
             if dense:
-                rows = J.rows.flatten(0, 1).cpu().double()
-                images += rows.T @ rows / f.n
+                flat = rows.flatten(0, 1).cpu().double()
+                images += flat.T @ flat / f.n
             else:
-                for i, v in enumerate(probes):
-                    images[i] += in_double(J.pull(J.push(v.expand(len(part), -1)))).sum(0).cpu() / f.n
+                for i, v in enumerate(vectors):
+                    turned = _turned(J, rows, v.expand(len(part), -1))
+                    images[i] += in_double(turned).sum(0).cpu() / f.n
             bar.advance(len(part))
     norms, taken, growing = (torch.cat(pieces) for pieces in zip(*found, strict=True))
     each = images.square().sum(1)
     if dense:
         return norms, taken, growing, Estimate(float(each.sum()))
-    return norms, taken, growing, Estimate(float(each.mean()), float(each.std()) / math.sqrt(PROBES), PROBES)
+    return norms, taken, growing, Estimate(float(each.mean()), float(each.std()) / math.sqrt(VECTORS), VECTORS)
 
 
-class _Jacobians:
-    """J at some points, as matrices or as products: J v is the derivative of the linear map u ↦ Jᵀu."""
-
-    def __init__(self, f: MeasuredFunction, x: Tensor, *, dense: bool) -> None:
-        self.d = f.d
-        with torch.enable_grad(), twice_differentiable():
-            self.x = x.requires_grad_(True)
-            self.y = f.call(self.x)
-            self.u = torch.zeros_like(self.y, requires_grad=True)
-            self.back = None if dense else self._vjp(self.u, keep=True)
-        self.rows = torch.empty(0)
-        if dense:
-            basis = torch.eye(f.k, dtype=x.dtype, device=x.device)
-            self.rows = torch.stack([self._vjp(e.expand(len(x), -1)) for e in basis], 1)
-
-    def _vjp(self, u: Tensor, *, keep: bool = False) -> Tensor:
-        """Jᵀu; with keep=True as a function of u."""
-        if not self.y.requires_grad:
-            return self.x.new_zeros(len(self.x), self.d)
-        # a scalar, because torch imports its symbolic algebra (seconds) where it is handed vectors
-        total = (self.y * u).sum()
-        (g,) = torch.autograd.grad(total, self.x, create_graph=keep, retain_graph=True, allow_unused=True)
-        return self.x.new_zeros(len(self.x), self.d) if g is None else g.flatten(1)
-
-    def push(self, v: Tensor) -> Tensor:
-        """J v, (points, d) → (points, k)."""
-        if self.back is None:
-            return torch.einsum("nkd,nd->nk", self.rows, v)
-        if not self.back.requires_grad:
-            return torch.zeros_like(self.y)
-        with torch.enable_grad():
-            total = (self.back * v).sum()
-        (g,) = torch.autograd.grad(total, self.u, retain_graph=True, allow_unused=True)
-        return torch.zeros_like(self.y) if g is None else g
-
-    def pull(self, u: Tensor) -> Tensor:
-        """Jᵀ u, (points, k) → (points, d)."""
-        return self._vjp(u) if self.back is not None else torch.einsum("nkd,nk->nd", self.rows, u)
+def _largest_singular_values(J: Tensor) -> Tensor:
+    """‖J‖ of each point, by the smaller of its two Gram matrices; J: (points, k, d)."""
+    gram = J @ J.mT if J.shape[1] <= J.shape[2] else J.mT @ J
+    top: Tensor = torch.linalg.eigvalsh(gram)[:, -1].clamp_min(0).sqrt().cpu()
+    return top
 
 
-def _power_iteration(J: _Jacobians, v: Tensor, steps: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+def _turned(J: Jacobians, rows: Tensor, v: Tensor) -> Tensor:
+    """JᵀJv of each point, by its matrix where that is known."""
+    if rows.numel():
+        return torch.einsum("nkd,nk->nd", rows, torch.einsum("nkd,nd->nk", rows, v))
+    return J.pull(J.push(v))
+
+
+def _power_iteration(J: Jacobians, v: Tensor, steps: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """‖Jv‖ for the v that JᵀJ turns to; a point that has converged is left where it is."""
     best = torch.zeros(len(v), dtype=torch.float64)
     taken, growing = torch.zeros(len(v)), torch.ones(len(v), dtype=torch.bool)

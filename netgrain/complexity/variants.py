@@ -30,7 +30,7 @@ from netgrain.complexity.estimators import (
     squared_norms,
 )
 from netgrain.complexity.functions import MeasuredFunction, map_of
-from netgrain.complexity.jacobian_products import vector_products
+from netgrain.complexity.jacobian_products import Jacobians
 from netgrain.families.probes import Data
 from netgrain.geometry.sampled import geometry_of
 from netgrain.runtime.devices import in_double
@@ -52,8 +52,8 @@ MOST_NUMBERS = 2**24  # of the Jacobians held at a time
 def normalised_complexity(model: nn.Module, X: Tensor, **options: Any) -> Complexity:
     """Complexity per output variance, R = GC / Σ_c Var(f_c) over the points: the mean squared frequency of f.
 
-    Free of the scale of the outputs; ‖w‖² for f = sin(w·x) with a uniform phase. options: estimator, rel_error, probes,
-    layer, batch, seed, progress as in `geometric_complexity`.
+    Free of the scale of the outputs; ‖w‖² for f = sin(w·x) with a uniform phase. options: estimator, rel_error,
+    vectors, layer, batch, seed, progress as in `geometric_complexity`.
 
     >>> x = torch.arange(8)[:, None] * (2 * torch.pi / 8)
     >>> class Wave(nn.Module):
@@ -316,12 +316,10 @@ def complexities(
 def _from_grams(f: MeasuredFunction, batch: int, progress: bool | None) -> dict[str, Tensor]:
     """Squared norms of each point from A = J Jᵀ: k backward passes for all of them."""
     found: dict[str, list[Tensor]] = {kind: [] for kind in GAUGES}
-    basis = torch.eye(f.k)
     at_once = max(1, min(batch, MOST_NUMBERS // (f.k * f.d)))
     with Bar("geometric complexity", f.n, progress) as bar:
         for part in torch.arange(f.n).split(at_once):
-            vectors = (row.expand(len(part), -1) for row in basis)
-            J = in_double(torch.stack(list(vector_products(f, part, vectors, f.k)), 1))  # (points, k, d)
+            J = in_double(Jacobians(f, part).rows())  # (points, k, d)
             A = J @ J.mT
             with torch.no_grad():
                 p = in_double(f.call(f.points(part))).softmax(1)
@@ -375,7 +373,7 @@ def _rescaled(norms: SquaredNorms, factor: float, of: str, inputs: str, influenc
         n,
         estimator=norms.estimator,
         of=of,
-        probes=norms.probes,
+        vectors=norms.vectors,
         population_stderr=population,
         inputs=inputs,
     )

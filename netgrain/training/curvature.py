@@ -36,10 +36,10 @@ from netgrain.training.gradient_flow import (
     Loss,
     LossLike,
     _call,
-    _prepare_forward_mode,
     check_loss,
     checked_targets,
     loss_of,
+    prepare_forward_mode,
     twice_differentiable,
     weight_velocity,
 )
@@ -255,7 +255,7 @@ class LossCurvature:
             if rates:
                 moving = [n for n, p in model.named_parameters() if p.requires_grad] or list(parameters)
                 speed = weight_velocity(model, *self.train, self.loss, moving, who=f"model {i}")
-                _prepare_forward_mode()
+                prepare_forward_mode()
             for x, y in self._slices():
                 try:
                     with forward_mode.dual_level() if rates else nullcontext():

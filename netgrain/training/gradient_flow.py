@@ -211,7 +211,7 @@ def forward_rates(
 
     Forward over reverse: the weights are dual numbers θ + ε θ̇, and so is everything computed from them.
     """
-    _prepare_forward_mode()
+    prepare_forward_mode()
     pieces = []
     parameters = dict(model.named_parameters())
     for points in X.split(POINTS_AT_ONCE):
@@ -261,7 +261,7 @@ def twice_differentiable() -> AbstractContextManager[None]:
 
 
 @cache
-def _prepare_forward_mode() -> None:
+def prepare_forward_mode() -> None:
     """The first dual number makes torch compile its rules, with a deprecation warning of its own."""
     with warnings.catch_warnings(), forward_mode.dual_level():
         warnings.simplefilter("ignore", DeprecationWarning)

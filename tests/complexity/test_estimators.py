@@ -4,6 +4,8 @@ import copy
 import math
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +32,7 @@ from netgrain.complexity.functions import map_of
 from netgrain.complexity.variants import margins
 from netgrain.models import ResNet18
 from netgrain.runtime.errors import NetgrainError
-from netgrain.training.gradient_flow import _prepare_forward_mode
+from netgrain.training.gradient_flow import prepare_forward_mode
 from tests import naive
 
 ESTIMATORS = ("exact", "forward", "vjp", "jvp", "outputs")
@@ -76,7 +78,7 @@ def test_affine_identity_constant(estimator: str) -> None:
     gc = partial(geometric_complexity, X=points(), estimator=estimator)
     W = points(K, D, seed=3)
     exact = estimator in ("exact", "forward")
-    found = gc(linear(W), probes={"vjp": 300, "jvp": 300, "outputs": 3}.get(estimator))
+    found = gc(linear(W), vectors={"vjp": 300, "jvp": 300, "outputs": 3}.get(estimator))
     close(found, float(W.square().sum()), 1e-9 if exact else 0.1)
     assert (found.stderr == 0) == exact
     # for the identity A is diagonal, so that every sign vector gives the trace itself
@@ -290,7 +292,7 @@ def first(y: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU, nn.GELU])
 def test_three_other_paths_of_automatic_differentiation(activation: Callable[[], nn.Module]) -> None:
-    _prepare_forward_mode()  # torch warns of itself when its first dual number is made
+    prepare_forward_mode()  # torch warns of itself when its first dual number is made
     net, X = network(activation=activation), points()
     one = lambda x: net(x[None])[0]  # noqa: E731
     paths = [
@@ -357,7 +359,7 @@ def test_variance_of_probes(kind: str, m: int) -> None:
     else:
         close(expected * m, naive.probe_variance(A))  # the formula, by listing all sign vectors
     with map_of(net, x.expand(20000, -1)) as f:
-        found = squared_norms(f, estimator=kind, probes=m)
+        found = squared_norms(f, estimator=kind, vectors=m)
     assert float(found.values.mean()) == pytest.approx(float(J.square().sum()), rel=0.02)
     assert float(found.values.var()) == pytest.approx(expected, rel=0.05)
     assert found.error()[0] ** 2 * 20000 == pytest.approx(expected, rel=0.1 if m == 1 else 0.05)
@@ -373,7 +375,7 @@ def test_error_bar_covers_the_exact_value(kind: str, m: int) -> None:
     inside, z = 0, []
     with map_of(net, X) as f:
         for seed in range(300):
-            found = squared_norms(f, estimator=kind, probes=m, seed=seed).mean("logits", "")
+            found = squared_norms(f, estimator=kind, vectors=m, seed=seed).mean("logits", "")
             low, high = found.interval(0.95)
             inside += low <= exact <= high
             z.append((found - exact) / found.stderr)
@@ -391,7 +393,7 @@ def test_auto_chooses_by_size_and_reaches_its_error() -> None:
     assert gc(network(16, d=100)).estimator == "exact"
     found = gc(network(17, d=100), rel_error=0.2)
     assert found.estimator == "vjp"
-    assert found.probes == 2
+    assert found.vectors == 2
     narrow = geometric_complexity(network(17), points())
     assert narrow.estimator == "forward"  # d = 6 < k = 17
     wide = network(200, d=100)
@@ -399,32 +401,62 @@ def test_auto_chooses_by_size_and_reaches_its_error() -> None:
     for rel_error in (0.05, 0.02):
         found = gc(wide, rel_error=rel_error)
         assert found.estimator == "vjp"
-        assert 2 <= found.probes < 200
+        assert 2 <= found.vectors < 200
         assert found.stderr <= rel_error * found
         assert abs(found - exact) < 4 * found.stderr
     assert gc(wide, rel_error=1e-5).estimator == "exact"  # as many probes as outputs would not do
 
-    # a rule without forward mode is no reason to fail
-    class Odd(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: object, x: Tensor) -> Tensor:
-            return 2 * x
 
-        @staticmethod
-        def backward(ctx: object, g: Tensor) -> Tensor:
-            return 2 * g
+class Once(torch.autograd.Function):
+    """2x, whose backward pass says that it cannot be differentiated."""
 
-    odd = Function(lambda x: Odd.apply(x).repeat(1, 4))
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: object, g: Tensor) -> Tensor:
+        return 2 * g
+
+
+class Secretly(Once):
+    """The same, whose backward pass does not say so: its own derivative is lost in a branch."""
+
+    @staticmethod
+    def backward(ctx: object, g: Tensor) -> Tensor:
+        return g + g.detach()
+
+
+@pytest.mark.parametrize("kind", [Once, Secretly])
+def test_what_cannot_be_differentiated_twice_is_measured_by_outputs(kind: type[Once]) -> None:
+    odd = Function(lambda x: kind.apply(x).repeat(1, 4))
     found = geometric_complexity(odd, points())
     assert found.estimator == "exact"
     close(found, 4 * 4 * D)
-    with pytest.raises(NetgrainError, match="in forward mode: use estimator='vjp' or 'exact'"):
+    with pytest.raises(NetgrainError, match=r"cannot be differentiated twice.*use estimator='vjp' or 'exact'"):
         geometric_complexity(odd, points(), estimator="jvp")
+
+
+FIRST_CALL = """
+import time, torch
+from netgrain.complexity.estimators import geometric_complexity
+net, X = torch.nn.Linear(10, 20), torch.ones(5, 10)
+started = time.process_time()
+print(geometric_complexity(net, X).estimator, geometric_complexity(net, X, estimator="jvp").estimator)
+assert time.process_time() - started < 1.5
+"""
+
+
+def test_first_call_with_fewer_inputs_than_outputs_is_fast() -> None:
+    # forward mode would import torch's compiler, 4 to 5 s of processor time in a fresh process
+    found = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["forward", "jvp"], found.stderr
 
 
 def test_all_outputs_are_exact() -> None:
     net, X = network(), points()
-    found = geometric_complexity(net, X, estimator="outputs", probes=K)
+    found = geometric_complexity(net, X, estimator="outputs", vectors=K)
     close(found, geometric_complexity(net, X))
     assert found.stderr == 0
 
@@ -432,7 +464,7 @@ def test_all_outputs_are_exact() -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_batches_and_places_do_not_matter(estimator: str) -> None:
     net, X = network(), points(150)
-    gc = partial(geometric_complexity, net, estimator=estimator, probes=None if estimator in ESTIMATORS[:2] else 1)
+    gc = partial(geometric_complexity, net, estimator=estimator, vectors=None if estimator in ESTIMATORS[:2] else 1)
     whole = gc(X)
     for batch in (1, 7, 64, 1000):
         part = gc(X, batch=batch)
@@ -442,12 +474,12 @@ def test_batches_and_places_do_not_matter(estimator: str) -> None:
     if estimator in ESTIMATORS[2:]:
         assert gc(X, seed=1) != whole
         with map_of(net, X) as f, map_of(net, X[:70]) as fewer:  # the probes of a point are its own
-            values = [squared_norms(g, estimator=estimator, probes=1).values[:70] for g in (f, fewer)]
+            values = [squared_norms(g, estimator=estimator, vectors=1).values[:70] for g in (f, fewer)]
         torch.testing.assert_close(*values)
 
 
 def test_result_is_a_number_with_a_history() -> None:
-    found = geometric_complexity(network(40, d=100), points(30, 100), probes=1, seed=3, of="softmax")
+    found = geometric_complexity(network(40, d=100), points(30, 100), vectors=1, seed=3, of="softmax")
     assert isinstance(found, float)
     assert isinstance(found, ng.Estimate)
     for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):  # noqa: S301
@@ -456,7 +488,7 @@ def test_result_is_a_number_with_a_history() -> None:
         assert twin.as_dict() == found.as_dict()
     assert found.as_dict()["estimator"] == "vjp"
     assert found.as_dict()["inputs"].startswith("30 points 100 as given, mean ")
-    assert str(found).endswith(f"(vjp, 1 probe; softmax; {found.inputs})")
+    assert str(found).endswith(f"(vjp, 1 vector; softmax; {found.inputs})")
     assert geometric_complexity(network(), points(1)).as_dict()["population_stderr"] is None
     assert geometric_complexity(network(), points(4, D) * 1e-3 + 5).inputs == "4 points 6 as given, mean 5, sd 0.00097"
 
@@ -478,7 +510,7 @@ def test_a_convolutional_network_is_left_as_found() -> None:
     modes = [m.training for m in net.modules()]
     states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
     for estimator in ESTIMATORS:
-        geometric_complexity(net, X, estimator=estimator, probes=None if estimator in ESTIMATORS[:2] else 2)
+        geometric_complexity(net, X, estimator=estimator, vectors=None if estimator in ESTIMATORS[:2] else 2)
     complexities(net, X, torch.arange(6))
     geometric_complexity(net, X, layer="blocks.0")
     with torch.no_grad():
@@ -554,7 +586,7 @@ def test_classes_add_up() -> None:
     close(found[0], naive.complexity(net, X[y == 0]))
     close(found[2], naive.complexity(net, X[y == 2]))
     close((6 * found[0] + 3 * found[2]) / 9, geometric_complexity(net, X))
-    named = per_class_complexity(net, X, y, classes=("cat", "dog", "cow"), estimator="vjp", probes=1)
+    named = per_class_complexity(net, X, y, classes=("cat", "dog", "cow"), estimator="vjp", vectors=1)
     assert abs(named["cow"] - found[2]) < 6 * named["cow"].stderr
     with pytest.raises(NetgrainError, match="class 'cew' is not known; did you mean 'cow'"):
         named["cew"]
@@ -729,16 +761,16 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "expected a relative error above zero, found rel_error=0",
     ),
     "probes": (
-        lambda: geometric_complexity(network(), points(), probes=0),
-        "at least one probe per point, found probes=0",
+        lambda: geometric_complexity(network(), points(), vectors=0),
+        "at least one vector per point, found vectors=0",
     ),
     "batch": (
         lambda: geometric_complexity(network(), points(), batch=0),
         "at least one point at a time, found batch=0",
     ),
     "too many outputs": (
-        lambda: geometric_complexity(network(), points(), estimator="outputs", probes=5),
-        "expected at most 4 outputs to draw, the model has no more, found probes=5",
+        lambda: geometric_complexity(network(), points(), estimator="outputs", vectors=5),
+        "expected at most 4 outputs to draw, the model has no more, found vectors=5",
     ),
     "shape": (lambda: geometric_complexity(network(), points(3, 5)), r"the model failed on inputs of shape \(5,\)"),
     "constant": (

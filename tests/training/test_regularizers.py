@@ -117,7 +117,7 @@ def test_one_output_needs_no_luck() -> None:
 def test_exact_jacobian_and_its_gradient() -> None:
     model, (x, y) = net(), batch()
     want = of(model, F.cross_entropy(model(x), y) + 0.5 * 0.7 * exact_complexity(model, x))
-    torch.testing.assert_close(gradient(Jacobian(0.7, probes=None), model, x, y), want)
+    torch.testing.assert_close(gradient(Jacobian(0.7, vectors=None), model, x, y), want)
 
 
 def test_gradient_norm_by_finite_differences() -> None:
@@ -242,7 +242,7 @@ def test_state_is_saved_and_restored(make: Callable[[], Regularizer]) -> None:
 def test_parts_add_up() -> None:
     model, (x, y) = net(), batch()
     plain = of(model, F.cross_entropy(model(x), y))
-    parts = [L2(0.1), Jacobian(0.3, probes=None), GradientNorm(0.2)]
+    parts = [L2(0.1), Jacobian(0.3, vectors=None), GradientNorm(0.2)]
     apart = sum((gradient(p, model, x, y) - plain for p in parts), torch.zeros(1, dtype=torch.float64))
     torch.testing.assert_close(gradient(parts[0] + parts[1] + parts[2], model, x, y), plain + apart)
     assert repr(L2(0.1) + SAM(0.05) + LabelNoise(0.2)) == "L2(0.1) + SAM(0.05) + LabelNoise(0.2)"
@@ -337,8 +337,8 @@ def test_bad_use() -> None:
     model, (x, y) = net(), batch()
     with pytest.raises(NetgrainError, match=r"a number from 0 to 1 as its probability, found 1\.5"):
         LabelNoise(1.5).backward(F.cross_entropy, model, x, y)
-    with pytest.raises(NetgrainError, match="probes as a whole number from 1 upwards, found 0"):
-        GeometricComplexity(1.0, probes=0)
+    with pytest.raises(NetgrainError, match="vectors= as a whole number from 1 upwards, found 0"):
+        GeometricComplexity(1.0, vectors=0)
     with pytest.raises(NetgrainError, match=r"SAM\(0.1\) is not a penalty on the model alone; call backward"):
         (L2(0.1) + SAM(0.1)).penalty(model, x)
     with pytest.raises(NetgrainError, match="at most one in a sum"):

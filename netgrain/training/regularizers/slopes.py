@@ -1,4 +1,4 @@
-"""Penalties on the slopes of the network: its geometric complexity on the batch, from random probes."""
+"""Penalties on the slopes of the network: its geometric complexity on the batch, from random vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer, bat
 
 
 class GeometricComplexity(Regularizer):
-    """λ·GC = λ·(1/n) Σ ‖J(x)‖², unbiased from `probes` random sign vectors v: ‖Jᵀv‖² (a backward pass each).
+    """λ·GC = λ·(1/n) Σ ‖J(x)‖², unbiased from `vectors` random sign vectors v: ‖Jᵀv‖² (a backward pass each).
 
     With batch norm in train mode samples see each other and have no Jacobian of their own: the penalty is then that of
     the network with its running statistics, for one more forward pass.
@@ -26,9 +26,9 @@ class GeometricComplexity(Regularizer):
 
     needs_inputs = True
 
-    def __init__(self, strength: float, *, probes: int = 1, seed: int = 0) -> None:
+    def __init__(self, strength: float, *, vectors: int = 1, seed: int = 0) -> None:
         super().__init__(strength, seed=seed)
-        self.probes = _count(type(self).__name__, probes)
+        self.vectors = _count(type(self).__name__, vectors)
 
     def term(self, step: LossEvaluation) -> Tensor:
         outputs = step.outputs
@@ -36,55 +36,55 @@ class GeometricComplexity(Regularizer):
             with _evaluating(norms):
                 outputs = step.model(step.x)
         f = flat_outputs(outputs, step.x, type(self).__name__)
-        squares = [self._probe(f, step.x, p) for p in range(self.count(f.shape[1]))]
+        squares = [self._along(f, step.x, p) for p in range(self.count(f.shape[1]))]
         return self.scale(f.shape[1]) * self.strength * torch.stack(squares).mean()
 
     def count(self, outputs: int) -> int:
-        return self.probes
+        return self.vectors
 
     def scale(self, outputs: int) -> float:
         return 1.0
 
-    def direction(self, f: Tensor, probe: int) -> Tensor:
+    def vector(self, f: Tensor, number: int) -> Tensor:
         """Random directions in the space of outputs, one per sample."""
         signs = torch.randint(0, 2, f.shape, generator=self.generator)
         return (signs * 2 - 1).to(f)
 
-    def _probe(self, f: Tensor, x: Tensor, probe: int) -> Tensor:
+    def _along(self, f: Tensor, x: Tensor, number: int) -> Tensor:
         if not f.requires_grad:
             return f.new_zeros(())
         # outputs of different samples do not mix, so one backward pass gives Jᵀv of each; the sum is differentiated,
         # because grad_outputs= makes torch import sympy, two seconds in every process
-        along = (f * self.direction(f, probe)).sum()
+        along = (f * self.vector(f, number)).sum()
         (slope,) = torch.autograd.grad(along, x, create_graph=True, allow_unused=True)
         return f.new_zeros(()) if slope is None else slope.square().sum() / len(x)
 
 
 class Jacobian(GeometricComplexity):
-    """(λ/2)·(1/n) Σ ‖J(x)‖² from random directions on the unit sphere, or exactly with probes=None.
+    """(λ/2)·(1/n) Σ ‖J(x)‖² from random directions on the unit sphere, or exactly with vectors=None.
 
     Half of GeometricComplexity at the same strength: the usual convention of Jacobian regularisation.
 
     >>> net = nn.Linear(3, 2, bias=False)
     >>> _ = nn.init.ones_(net.weight)
-    >>> Jacobian(1.0, probes=None).penalty(net, torch.zeros(5, 3)).item()
+    >>> Jacobian(1.0, vectors=None).penalty(net, torch.zeros(5, 3)).item()
     3.0
     """
 
-    def __init__(self, strength: float, *, probes: int | None = 1, seed: int = 0) -> None:
-        super().__init__(strength, probes=probes or 1, seed=seed)
-        self.exact = probes is None
+    def __init__(self, strength: float, *, vectors: int | None = 1, seed: int = 0) -> None:
+        super().__init__(strength, vectors=vectors or 1, seed=seed)
+        self.exact = vectors is None
 
     def count(self, outputs: int) -> int:
-        return outputs if self.exact else self.probes
+        return outputs if self.exact else self.vectors
 
     def scale(self, outputs: int) -> float:
         return outputs / 2  # a unit vector sees 1/outputs of the sum of squares; so does one output of all
 
-    def direction(self, f: Tensor, probe: int) -> Tensor:
+    def vector(self, f: Tensor, number: int) -> Tensor:
         if self.exact:
             one = torch.zeros_like(f)
-            one[:, probe] = 1
+            one[:, number] = 1
             return one
         v = torch.randn(f.shape, generator=self.generator).to(f)
         return torch.nn.functional.normalize(v, dim=1)
@@ -106,7 +106,7 @@ def _evaluating(norms: list[nn.Module]) -> Iterator[None]:
             m.training = True
 
 
-def _count(who: str, probes: int) -> int:
-    if isinstance(probes, bool) or not isinstance(probes, int) or probes < 1:
-        raise NetgrainError(f"{who} expects probes as a whole number from 1 upwards, found {probes!r}.")
-    return probes
+def _count(who: str, vectors: int) -> int:
+    if isinstance(vectors, bool) or not isinstance(vectors, int) or vectors < 1:
+        raise NetgrainError(f"{who} expects vectors= as a whole number from 1 upwards, found {vectors!r}.")
+    return vectors
