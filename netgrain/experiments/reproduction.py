@@ -80,13 +80,13 @@ class Reproduction:
 
 
 def chosen(only: Sequence[str] | None) -> list[str]:
-    """The experiments of a reproduction: all of them (summaries left out), or these names and studies.
+    """The experiments of a reproduction: all of them, or these names and studies.
 
     >>> chosen(["fig9", "equivariant"])[:2]
     ['fig9', 'eq-ccq200']
     """
     every = experiments.everything()
-    names = [n for n in experiments.names() if not n.endswith("-all")]
+    names = experiments.names()
     ours = [n for n in names if every[n].study == FIRST]
     ordered = ours + [n for n in names if n not in ours]
     if not only:
@@ -97,7 +97,7 @@ def chosen(only: Sequence[str] | None) -> list[str]:
             asked |= {n for n in ordered if every[n].study == word}
         else:
             asked.add(experiments.find(word).name)
-    return [n for n in ordered if n in asked] + sorted(asked - set(ordered))
+    return [n for n in ordered if n in asked]
 
 
 def reproduce(

@@ -157,7 +157,7 @@ def test_nothing_escapes_by_its_form(text: str, said: str) -> None:
     [
         ("make demo", "slow", "make demo SCALE=smoke"),
         ("netgrain run fig1 --scale laptop --out a", "slow", "netgrain run fig1 --scale smoke --out a"),
-        ("netgrain run gc-all --out a", "slow", "netgrain run gc-all --out a --scale smoke"),
+        ("netgrain run gc-l2 --out a", "slow", "netgrain run gc-l2 --out a --scale smoke"),
         ("netgrain plan run fig10", "slow", "netgrain plan run fig10 --scale smoke"),
         ("netgrain audit vit --data mnist", "slow", "netgrain audit vit:width=0.125 --data mnist --limit 300"),
         ("netgrain x --address 10.0.0.1:6379 --workers 64", "cluster", "netgrain x --address 127.0.0.1:7 --workers 2"),

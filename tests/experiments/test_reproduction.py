@@ -40,10 +40,10 @@ def _replace_run(monkeypatch: pytest.MonkeyPatch, name: str, run: Callable) -> N
     monkeypatch.setattr(experiments, "find", find)
 
 
-def test_all_experiments_are_chosen_once_and_summaries_are_not() -> None:
+def test_all_experiments_are_chosen_once() -> None:
     everything = chosen(None)
     assert len(everything) == len(set(everything))
-    assert set(everything) == {n for n in experiments.names() if not n.endswith("-all")}
+    assert set(everything) == set(experiments.names())
     assert chosen(["gc-l2", "fig9", "gc_l2"]) == ["fig9", "gc-l2"]
     assert chosen(["complexity"]) == [n for n in everything if n.startswith("gc-")]
     assert chosen(["geometry"]) == everything[: len(chosen(["geometry"]))]

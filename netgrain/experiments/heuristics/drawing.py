@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from netgrain.complexity.sweeps import SweepCurve
-from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
 ACCURACY = COLOURS[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One curve and what to write around it."""
+
+    title: str
+    curve: SweepCurve
+    setting: str  # what is varied
+    measure: str = "complexity"
+    what: str = "geometric complexity"
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
@@ -30,27 +41,6 @@ def draw(panels: Sequence[Panel]) -> Figure:
         if rows == 2:
             _accuracy(panel, axes[1, j], accuracies[j])
         axes[rows - 1, j].set_xlabel(panel.setting, fontsize=MEDIUM)
-    return figure
-
-
-def overview(panels: Sequence[Panel], columns: int = 4) -> Figure:
-    """All sweeps side by side."""
-    rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(3.7 * columns, 3.0 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for ax in grid.flat[len(panels) :]:
-        ax.set_axis_off()
-    for ax, panel in zip(grid.flat, panels, strict=False):
-        complexity(panel, ax)
-        ax.set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
-        ax.set_xlabel(panel.setting, fontsize=MEDIUM)
-        if panel.measure != "complexity":
-            ax.set_ylabel(panel.what, fontsize=MEDIUM)
-    figure.suptitle(
-        "Geometric complexity against the strength of each heuristic: mean with standard error, thin lines are seeds,\n"
-        "hollow marks missed the target loss",
-        fontsize=LARGE,
-    )
     return figure
 
 
@@ -117,8 +107,6 @@ def _has_accuracy(curve: SweepCurve) -> bool:
 
 
 def _rho(panel: Panel) -> str:
-    if panel.caption is not None:
-        return panel.caption
     rho = panel.curve.rho(panel.measure)
     if math.isnan(rho.value):
         return "rho not defined"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
-from netgrain.experiments.heuristics.scales import Panel
 from netgrain.experiments.heuristics.starts import at_start, expected_at_start
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 90  # processor seconds at laptop scale
-SCHEMES = ("he", "glorot", "lecun")
+SCHEMES = {"he": "He", "glorot": "Glorot", "lecun": "LeCun"}
 WIDTH, OUTPUTS = 100, 10
 PART = 100  # networks of one unit
 
@@ -65,7 +64,7 @@ def run(config: Config, runner: Runner) -> Result:
     ]
     units = [
         # schemes differ by factors only: with the same random numbers they would be one measurement
-        {"sizes": _sizes(d), "scheme": s, "scale": 1.0, "seed": part + 1000 * SCHEMES.index(s), "count": PART}
+        {"sizes": _sizes(d), "scheme": s, "scale": 1.0, "seed": part + 1000 * list(SCHEMES).index(s), "count": PART}
         for s, d, part in asked
     ]
     found: dict[str, dict[int, list[float]]] = {s: {d: [] for d in config.depths} for s in SCHEMES}
@@ -109,11 +108,6 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
-def panels(result: Result) -> list[Panel]:
-    names = {"he": "He", "glorot": "Glorot", "lecun": "LeCun"}
-    return [Panel(f"Depth at the start, {names[s]}", result.curve(s), "hidden layers") for s in SCHEMES]
-
-
 def figure(result: Result) -> Figure:
     """One network per seed, the mean over all networks, their median, and the exact expectation."""
     from matplotlib.figure import Figure
@@ -121,9 +115,9 @@ def figure(result: Result) -> Figure:
     from netgrain.geometry.plots import COLOURS, LARGE, MEDIUM, SMALL
 
     figure = Figure(figsize=(12.0, 3.8), layout="constrained")
-    for ax, panel, scheme in zip(figure.subplots(1, 3), panels(result), SCHEMES, strict=True):
+    for ax, (scheme, name) in zip(figure.subplots(1, 3), SCHEMES.items(), strict=True):
         depths = list(result.config.depths)
-        for row in panel.curve.numbers["complexity"]:
+        for row in result.curve(scheme).numbers["complexity"]:
             ax.plot(depths, row, color=COLOURS[4], lw=0.8, alpha=0.7)
         values = result.values[scheme]
         means = [mean(values[d]) for d in depths]
@@ -141,7 +135,7 @@ def figure(result: Result) -> Figure:
         ax.minorticks_off()
         ax.tick_params(labelsize=SMALL)
         ax.set_xlabel("hidden layers", fontsize=MEDIUM)
-        ax.set_title(panel.title, fontsize=LARGE)
+        ax.set_title(f"Depth at the start, {name}", fontsize=LARGE)
         if scheme == "he":
             ax.set_ylim(1, 200)
             ax.set_ylabel("geometric complexity", fontsize=MEDIUM)

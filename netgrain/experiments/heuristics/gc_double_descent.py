@@ -16,7 +16,6 @@ import torch
 
 from netgrain.complexity.sweeps import SweepCurve, spearman
 from netgrain.experiments.claims import ROUNDING, Claim, claim
-from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -106,13 +105,6 @@ def claims(result: Result) -> list[Claim]:
             f"rank correlation of the two over all numbers of features {mean(together)!r}",
         ),
     ]
-
-
-def panels(result: Result) -> list[Panel]:
-    rows = result.curve.numbers["complexity"]
-    at_n = sum(result.curve.values[row.index(max(row))] == result.config.samples for row in rows)
-    caption = f"peak at {result.config.samples} features = samples in {at_n} of {len(rows)} seeds"
-    return [Panel("Double descent", result.curve, "random features", caption=caption)]
 
 
 def figure(result: Result) -> Figure:

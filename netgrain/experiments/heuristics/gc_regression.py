@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
-from netgrain.experiments.heuristics.scales import Panel
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -172,17 +171,10 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
-def panels(result: Result) -> list[Panel]:
-    return [
-        Panel("One dimension, learning rate", result.rates, "learning rate"),
-        Panel("One dimension, initial scale", result.scales, "scale of the weights, He = 1"),
-    ]
-
-
 def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
 
-    from netgrain.experiments.heuristics.drawing import complexity
+    from netgrain.experiments.heuristics.drawing import Panel, complexity
     from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
     figure = Figure(figsize=(13.0, 4.2), layout="constrained")
@@ -199,7 +191,11 @@ def figure(result: Result) -> Figure:
     left.set_title("Fits of one seed after the same time", fontsize=LARGE)
     left.legend(fontsize=SMALL, frameon=False)
     left.tick_params(labelsize=SMALL)
-    for ax, panel in zip((middle, right), panels(result), strict=True):
+    panels = (
+        Panel("One dimension, learning rate", result.rates, "learning rate"),
+        Panel("One dimension, initial scale", result.scales, "scale of the weights, He = 1"),
+    )
+    for ax, panel in zip((middle, right), panels, strict=True):
         complexity(panel, ax)
         ax.set_title(panel.title, fontsize=LARGE)
         ax.set_xlabel(panel.setting, fontsize=MEDIUM)

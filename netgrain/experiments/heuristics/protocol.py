@@ -1,12 +1,15 @@
-"""How one network of a sweep is made, trained and measured: plain values, so that a run folder can keep them."""
+"""How one network of a sweep is made, trained and measured: plain values, so that a run folder can keep them.
+
+A scale says how large a sweep is, a protocol all about one of its networks.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -79,6 +82,53 @@ def _scaled(make: Family, scale: float) -> nn.Module:
             if p.dim() > 1:
                 p.mul_(scale)
     return model
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The size of a sweep. The paper trains ResNet18 on CIFAR-10 with plain SGD; a laptop a perceptron on digits."""
+
+    seeds: int
+    steps: int  # of each training; a ceiling where training stops at a loss
+    every: int = 1  # settings are thinned out by this factor
+    data: str = "digits"
+    network: str = "perceptron"
+    samples: int = 1000
+    batch: int = 64
+    points: int | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether perceptrons stand in for the paper's network."""
+        return self.network == "perceptron"
+
+    def protocol(self, settings: Mapping[str, Any], **changes: Any) -> Protocol:
+        """A training at this scale: the batch of the scale, unless the settings say otherwise; plain SGD."""
+        plain = {"momentum": 0.0, "batch": self.batch, "replacement": self.data == "digits", "steps": self.steps}
+        base = Protocol({**plain, **settings}, self.data, self.samples, self.network, points=self.points)
+        if not self.small:  # its own initialisation, and all of the data
+            changes = {k: v for k, v in changes.items() if k not in ("hidden", "samples")}
+        return replace(base, **changes)
+
+    def thinned(self, values: Sequence[float]) -> tuple[float, ...]:
+        return tuple(values)[:: self.every]
+
+
+def presets(steps: int) -> dict[str, Scale]:
+    """The three scales of a sweep whose trainings take at most this many steps on a laptop."""
+    return {
+        "smoke": Scale(seeds=2, steps=40, every=2, samples=200, points=100),
+        "laptop": Scale(seeds=5, steps=steps),
+        "paper": Scale(
+            seeds=5,
+            steps=10_000,
+            data="cifar10",
+            network="resnet18:norm=batch",
+            samples=50_000,
+            batch=512,
+            points=1000,
+        ),
+    }
 
 
 def along(

@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
 from netgrain.complexity.estimators import geometric_complexity
-from netgrain.experiments.heuristics.protocol import Perceptron, weight_variance
+from netgrain.complexity.sweeps import SweepCurve
+from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.heuristics.orders import monotone
+from netgrain.experiments.heuristics.protocol import Perceptron, Scale, weight_variance
 from netgrain.families.members import member
+from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -52,3 +57,68 @@ def expected_at_start(scheme: str, sizes: tuple[int, ...]) -> float:
     layers = list(itertools.pairwise(sizes))
     product = math.prod(weight_variance(scheme, i, o) * o for i, o in layers)
     return float(sizes[0] * product / 2 ** (len(layers) - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starts:
+    """Which fresh networks a row looks at: He's with all weights multiplied, and many of each scheme."""
+
+    sizes: tuple[int, ...]
+    scales: tuple[float, ...]  # of He's weights, one network per seed
+    schemes: tuple[str, ...]
+    networks: int  # of each scheme; fewer where a scale thins out
+
+    def measured(self, runner: Runner, experiment: str, config: Scale) -> Fresh:
+        scales, count = config.thinned(self.scales), self.networks if config.every == 1 else 20
+        he = {"sizes": list(self.sizes), "scheme": "he", "scale": 1.0}
+        singles = [{**he, "scale": c, "seed": s, "count": 1} for s in range(config.seeds) for c in scales]
+        # schemes differ by factors only: with the same random numbers they would be one measurement
+        many = [{**he, "scheme": s, "seed": 100 + i, "count": count} for i, s in enumerate(self.schemes)]
+        flat = [v for (v,) in at_start(runner, experiment, singles, "initialisations")]
+        rows = [flat[i : i + len(scales)] for i in range(0, len(flat), len(scales))]
+        curve = SweepCurve(scales, {"complexity": rows}, [[True] * len(scales) for _ in rows])
+        schemes = at_start(runner, experiment, many, "schemes")
+        return Fresh(self.sizes, curve, dict(zip(self.schemes, schemes, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """Complexities of networks before training."""
+
+    sizes: tuple[int, ...]
+    curve: SweepCurve  # against the scale of the weights
+    schemes: dict[str, list[float]]
+
+    def scale_claims(self) -> list[Claim]:
+        """Complexity grows with the scale of the weights, and with which power."""
+        power = 2 * (len(self.sizes) - 1)
+        ratio = math.log(self.curve.values[-1] / self.curve.values[0])
+        slopes = [math.log(row[-1] / row[0]) / ratio for row in self.curve.numbers["complexity"]]
+        return [
+            claim(
+                f"complexity at the start grows with the power {power} of the scale",
+                f"the slope of log complexity in log scale is {power} to 0.001",
+                mean(slopes),
+                low=power - 0.001,
+                high=power + 0.001,
+                paper="grows with the scale of the initialisation",
+                note="an identity: without biases a ReLU network is homogeneous",
+            ),
+            monotone(self.curve, "larger initial weights raise complexity at the start", 1, paper="rises"),
+        ]
+
+    def scheme_claims(self) -> list[Claim]:
+        """Every scheme has the complexity of `expected_at_start`."""
+        return [
+            claim(
+                f"{scheme} initialisation has the predicted complexity",
+                f"the mean over networks is within 3 standard errors of {expected:.4g}",
+                Estimate((m.value - expected) / m.stderr, 0.0, m.n),
+                low=-3,
+                high=3,
+                paper="common initialisations have low complexity",
+                note=f"mean {m.value:.4g} ± {m.stderr:.2g}; the value is their distance in standard errors",
+            )
+            for scheme, values in self.schemes.items()
+            for m, expected in [(mean(values), expected_at_start(scheme, self.sizes))]
+        ]

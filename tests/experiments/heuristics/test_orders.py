@@ -1,0 +1,27 @@
+"""Claims that a measure follows a setting."""
+
+import math
+
+from netgrain.complexity.sweeps import SweepCurve
+from netgrain.experiments.heuristics.orders import monotone, pooled
+
+FALLING = SweepCurve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 7, 6], [5, 4, 3, 3.5]]}, [[True] * 4] * 2)
+
+
+def test_runs_that_missed_are_left_out_and_told() -> None:
+    bad = SweepCurve((1.0, 2.0, 3.0, 4.0), {"complexity": [[9, 8, 100, 6]]}, [[True, True, False, True]])
+    assert bad.missed == 1
+    assert bad.per_seed() == [-1.0]
+    found = monotone(bad, "x", -1)
+    assert found.note == "1 of 4 runs missed the target loss and are left out"
+    none = SweepCurve((1.0, 2.0, 3.0), {"complexity": [[1, 2, 3]]}, [[False] * 3])
+    assert monotone(none, "x", 1).verdict == "undecided"
+    assert math.isnan(none.rho().value)
+
+
+def test_claims_can_come_out_either_way() -> None:
+    steep = SweepCurve((1.0, 2.0, 3.0), {"complexity": [[3, 2, 1], [6, 5, 4], [9, 8, 7]]}, [[True] * 3] * 3)
+    assert monotone(steep, "x", -1).verdict == "holds"
+    assert monotone(steep, "x", 1).verdict == "fails"
+    assert pooled(steep, "x", -1).verdict == "fails"
+    assert pooled(FALLING, "x", -1).verdict in ("fails", "undecided")
