@@ -35,10 +35,11 @@ from .families.probes import (
 from .families.probes import (
     Origin as Origin,
 )
+from .geometry.agreement import check as check
 from .geometry.average import average_geometry as average_geometry
-from .geometry.checking import check as check
+from .geometry.covariance import data_covariance as data_covariance
 from .geometry.estimate import Estimate as Estimate
-from .geometry.sampled import geometry_of as geometry_of
+from .geometry.of_models import geometry_of as geometry_of
 from .geometry.scores import (
     prune as prune,
 )
@@ -50,9 +51,6 @@ from .geometry.value import (
 )
 from .geometry.value import (
     corr as corr,
-)
-from .geometry.value import (
-    data_covariance as data_covariance,
 )
 from .runtime.errors import (
     GrainWarning as GrainWarning,

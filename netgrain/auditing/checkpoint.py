@@ -11,7 +11,7 @@ from torch import Tensor
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.families.members import Family, member, trained_model
 from netgrain.families.probes import Data
-from netgrain.geometry.sampled import geometry_of
+from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Form, Kronecker
+from netgrain.geometry.forms import Form
 from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Spectrum, blocks_of, decompose
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.places import where
-from netgrain.families.members import Family, built, forward, member, model_dtype
+from netgrain.families.members import Family, built, family_name, forward, member, model_dtype
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.sampled import family_name
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError, did_you_mean

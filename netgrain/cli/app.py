@@ -187,9 +187,9 @@ def geometry(
             raise NetgrainError("--resume goes on with the members in a folder; say which with --out DIR.")
 
         from netgrain.cli.parsing import parse_probe
+        from netgrain.geometry.agreement import check as compare
+        from netgrain.geometry.agreement import check_error_bars
         from netgrain.geometry.average import average_geometry
-        from netgrain.geometry.checking import check as compare
-        from netgrain.geometry.checking import check_error_bars
         from netgrain.runtime.threads import one_thread
 
         place = parse_probe(probe)

@@ -32,7 +32,7 @@ from netgrain.complexity.estimators import (
 from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.complexity.jacobian_products import Jacobians
 from netgrain.families.probes import Data
-from netgrain.geometry.sampled import geometry_of
+from netgrain.geometry.of_models import geometry_of
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar

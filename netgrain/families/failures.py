@@ -192,3 +192,6 @@ def check_connected(call: Callable[[Tensor], Tensor], x: Tensor) -> None:
     with torch.no_grad():
         if not torch.equal(call(elsewhere), call(x.detach())):
             raise NetgrainError(CUT)
+
+
+SHAPE_ADVICE = "pass the input shape it expects"

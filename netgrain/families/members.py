@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from netgrain.families.failures import (
     why_it_failed,
 )
 from netgrain.runtime.arguments import found
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import shortage
 from netgrain.runtime.randomness import derived_seed, seeded
 
@@ -197,3 +198,39 @@ def forward(call: Callable[[Tensor], Any], x: Tensor, *, advice: str = ADVICE, w
     if y.numel() == 0:
         raise NetgrainError(f"{who} returned shape {tuple(y.shape)}, which has no outputs; expected at least one.")
     return y.reshape(len(y), -1)
+
+
+def check_family(make: Family, first: nn.Module, seed: int) -> None:
+    """Members must be a function of the seed, and differ from each other."""
+    again, other = member(make, seed, 0), member(make, seed, 1)
+
+    def same(a: nn.Module, b: nn.Module) -> bool:
+        pairs = zip(a.parameters(), b.parameters(), strict=False)
+        return all(p.shape == q.shape and torch.equal(p, q) for p, q in pairs)
+
+    if other is first or again is first:
+        raise NetgrainError(
+            "the family returned the same module twice; expected a fresh one on every call. "
+            "For one given model use geometry_of(model, probe)."
+        )
+    if same(first, other):
+        raise NetgrainError(
+            "two members have equal weights; average_geometry averages over random initialisation. "
+            "For one given model use geometry_of(model, probe)."
+        )
+    if not same(first, again):
+        warnings.warn(
+            "the family's weights do not follow torch's global seed, so this result cannot be repeated exactly.",
+            GrainWarning,
+            stacklevel=4,
+        )
+
+
+def family_name(make: Family, model: nn.Module) -> str:
+    """How the family is called in tables: the class, and the options of a partial."""
+    spec = getattr(make, "name", None)
+    if isinstance(spec, str):
+        return spec
+    options = getattr(make, "keywords", None) or {}
+    inside = ", ".join(f"{k}={getattr(v, '__name__', v)}" for k, v in options.items())
+    return f"{type(model).__name__}({inside})" if inside else type(model).__name__

@@ -1,128 +1,333 @@
-"""Is a cheap estimate of G good enough? A few dozen plainly sampled members decide, within a tolerance.
+"""Is the closed form right for this module? Compare it with sampled members: band by band of its own spectrum, along
+the points themselves, along their mean, and along the leading directions of the sample.
 
-Corr of the two is corrected for sampling noise, so that a few dozen members tell 0.99 from 1 although their own matrix
-is far from G. The scale is judged with it; what is off along the mean of the points or along the leading directions of
-the sample, although the whole is not, is reported.
+For a band U of eigenvectors of the closed form with eigenvalues λ, the sampled energy tr(Uᵀ G_sampled U) is an unbiased
+estimate of Σλ whatever the sampling noise does to eigenvectors, so every band from the largest eigenvalue down to a
+millionth of it can be judged in standard errors. These come from means over batches of members: members of narrow
+networks are heavy-tailed.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from netgrain.geometry.correlation import correlation, trace
+from netgrain.families.failures import SHAPE_ADVICE
+from netgrain.families.gradients import check_differentiable, gradients
+from netgrain.families.members import Family, member, model_dtype
+from netgrain.families.origin import probe_used
+from netgrain.families.outputs import Output, checked_output
+from netgrain.families.probes import Data, Probe, checked_probe
+from netgrain.geometry.average import closed_form
+from netgrain.geometry.closed import energies_along_points
+from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Form, Kronecker
-from netgrain.geometry.spectrum import decompose
-from netgrain.runtime.errors import GrainWarning
+from netgrain.geometry.forms import Form
+from netgrain.geometry.options import points_per_member
+from netgrain.geometry.reduction import most_members
+from netgrain.geometry.sampled import sampled_geometry
+from netgrain.geometry.value import Geometry, corr
+from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.units import Engine
 
-STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
-POINTS = 16  # of each
-SURE = 2.0  # standard errors
-FAR_OFF = 3.0  # standard errors at which an estimate, or a single direction of it, counts as wrong
-WORTH_SAYING = 0.1  # relative error of a single direction that is reported
-LEADING = 8  # directions of the sample that are compared
-PARTS = 16  # batches of members that error bars come from
+FLOOR = 1e-6  # bands below this share of the largest eigenvalue are not judged
+PER_DECADE = 2
+STANDARD_ERRORS = 4.0
+BATCHES = 32
+ALONG_MEMBERS, ALONG_POINTS = 512, 32  # behind the comparison along the points themselves
 
 
 @dataclass(frozen=True)
+class Band:
+    """Eigenvalues start … stop−1: sampled over predicted energy."""
+
+    start: int
+    stop: int
+    largest: float  # as a share of the top eigenvalue
+    smallest: float
+    ratio: Estimate
+
+    @property
+    def z(self) -> float:
+        return standard_errors(self.ratio)
+
+    @property
+    def name(self) -> str:
+        return f"the band of eigenvalues {self.start + 1} to {self.stop}"
+
+
+@dataclass(frozen=True)
+class Along:
+    """Some directions that the closed form did not choose: sampled over predicted energy."""
+
+    name: str
+    ratio: Estimate
+
+    @property
+    def z(self) -> float:
+        return standard_errors(self.ratio)
+
+
+def standard_errors(ratio: Estimate) -> float:
+    """Deviation from one in standard errors; as these come from few batches, Student's t made a normal deviate."""
+    from scipy.special import ndtri, stdtr
+
+    if not ratio.stderr > 0:  # every network has the same gradient
+        return 0.0 if abs(ratio.value - 1) < 1e-6 else math.inf
+    t = (ratio.value - 1) / ratio.stderr
+    return float(-math.copysign(1, t) * ndtri(stdtr(ratio.n - 1, -abs(t))))
+
+
+@dataclass(frozen=True, eq=False)
 class Agreement:
-    """Sampled over estimated, with errors; `corr` of the two."""
+    """The outcome of `netgrain.check`; print it."""
 
-    members: int
+    closed: Geometry
+    sampled: Geometry
+    bands: tuple[Band, ...]
     corr: Estimate
-    scale: Estimate
-    along: dict[str, Estimate] = field(default_factory=dict)
-
-    def within(self, tolerance: float) -> bool:
-        """Shown to be within it: Corr ≥ 1 − tolerance, and the scale as far off as that allows."""
-        room = math.sqrt(2 * tolerance)  # 1 − Corr = ε²/2 for a relative error ε
-        sure = abs(self.scale.value - 1) + SURE * self.scale.stderr <= room
-        return sure and self.corr.value - SURE * self.corr.stderr >= 1 - tolerance
-
-    def outside(self, tolerance: float) -> bool:
-        """Shown to be off by more."""
-        room = math.sqrt(2 * tolerance)
-        scale = abs(self.scale.value - 1) - FAR_OFF * self.scale.stderr > room
-        return scale or self.corr.value + FAR_OFF * self.corr.stderr < 1 - tolerance
+    along: tuple[Along, ...] = ()
 
     @property
-    def remarks(self) -> str:
-        """Single directions that are off although the whole is not, to stand after "within the tolerance"; or ""."""
-        off = {n: r for n, r in self.along.items() if abs(r.value - 1) > max(WORTH_SAYING, FAR_OFF * r.stderr)}
-        return "".join(f"; along {n} sampled over estimated is {r.value:.2f} ± {r.stderr:.2f}" for n, r in off.items())
+    def agrees(self) -> bool:
+        """Every band and every other direction within four standard errors."""
+        return all(abs(a.z) <= STANDARD_ERRORS for a in self._compared)
 
     @property
-    def text(self) -> str:
-        scale = f"{self.scale.value:.3f} ± {self.scale.stderr:.3f}"
-        return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {scale}"
+    def deviation(self) -> float:
+        """The largest |sampled / closed − 1| over bands and other directions."""
+        return max(abs(a.ratio.value - 1) for a in self._compared)
+
+    @property
+    def _compared(self) -> tuple[Along, ...]:
+        return (*(Along(b.name, b.ratio) for b in self.bands), *self.along)
+
+    @property
+    def verdict(self) -> str:
+        worst = max(self._compared, key=lambda a: abs(a.z))
+        if self.agrees:
+            others = f" and {', '.join(a.name for a in self.along)}" if self.along else ""
+            bands = "one band" if len(self.bands) == 1 else f"all {len(self.bands)} bands"
+            return (
+                f"agrees: {bands} of the spectrum{others} within {STANDARD_ERRORS:g} standard errors "
+                f"of {self.sampled.members} sampled members (largest deviation {abs(worst.z):.1f})"
+            )
+        kind = (
+            "the closed form is exact here, so this is a bug"
+            if self.closed.exact
+            else "the closed form is the wide limit"
+        )
+        return (
+            f"differs: {worst.name} is off by {worst.ratio.value - 1:+.1%}, {abs(worst.z):.1f} standard errors; {kind}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "agrees": self.agrees,
+            "verdict": self.verdict,
+            "deviation": self.deviation,
+            "members": self.sampled.members,
+            "exact": self.closed.exact,
+            "corr": self.corr.as_dict(),
+            "bands": [
+                {
+                    "from": b.start + 1,
+                    "to": b.stop,
+                    "largest": b.largest,
+                    "smallest": b.smallest,
+                    "ratio": b.ratio.as_dict(),
+                    "standard_errors": b.z,
+                }
+                for b in self.bands
+            ],
+            "along": [{"name": a.name, "ratio": a.ratio.as_dict(), "standard_errors": a.z} for a in self.along],
+        }
+
+    def __str__(self) -> str:
+        lines = ["  eigenvalues         share of the largest    sampled / closed    standard errors"]
+        for b in self.bands:
+            share = f"{b.largest:.1e} – {b.smallest:.1e}"
+            ratio = f"{b.ratio.value:.4f} ± {b.ratio.stderr:.4f}"
+            lines.append(f"  {b.start + 1:>6} to {b.stop:<8} {share:>22} {ratio:>20} {b.z:>15.1f}")
+        for a in self.along:
+            ratio = f"{a.ratio.value:.4f} ± {a.ratio.stderr:.4f}"
+            lines.append(f"  {a.name:<41} {ratio:>20} {a.z:>15.1f}")
+        lines.append(f"  Corr(closed, sampled) = {self.corr}")
+        lines.append(f"  {self.verdict}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
-def agreement(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> Agreement:
-    """Compare an estimate with plainly sampled members, other ones than it may be made of. centre: mean of the points.
+def check(
+    make: Family,
+    input_shape: Sequence[int],
+    *,
+    members: int = 2000,
+    probe: Probe | None = None,
+    output: Output = "all",
+    seed: int = 0,
+    probes: int | None = None,
+    closed: Geometry | None = None,
+    engine: Engine | str | None = None,
+    workers: int | None = None,
+    device: torch.device | str | None = None,
+    progress: bool | None = None,
+) -> Agreement:
+    """Compare the closed form with `members` plainly sampled networks, in standard errors per band of eigenvalues.
 
-    For Corr the estimate counts as it stands: its own noise is a part of its error.
+    closed: a geometry to judge instead of netgrain's own closed form. device: where members run, a GPU by default.
+
+    >>> from torch import nn
+    >>> def make():
+    ...     return nn.Sequential(nn.Conv1d(1, 2, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
+    >>> check(make, (1, 3), members=500).agrees
+    True
     """
-    if plain.trace() == 0 or estimate.trace() == 0:  # no direction to compare: both are zero, or one is wrong
-        same = Estimate(float(plain.trace() == estimate.trace()), 0.0, plain.parts)
-        return Agreement(plain.parts, same, same)
-    fixed = _as_it_stands(estimate)
-    along = {}
-    if centre is not None and float(centre.norm()) > 0:
-        along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
-    if plain.parts >= 4:
-        along["leading directions of the sample"] = leading_ratio(fixed, plain)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", GrainWarning
-        )  # a Corr that a few members leave undefined shows nothing, quietly
-        corr = correlation(fixed, plain)
-    return Agreement(plain.parts, corr, ratio_of(trace(plain), trace(estimate)), along)
+    if (members := whole("members", members)) < 2 * BATCHES:
+        raise NetgrainError(f"expected at least {2 * BATCHES} members to make error bars from, found {members}.")
+    check_error_bars(make, input_shape, members=members, probe=probe, output=output, seed=seed, probes=probes)
+    own = closed is None
+    if closed is None:
+        closed = closed_form(make, input_shape, probe=probe, output=output, seed=seed, progress=progress)
+    # other members than those that a wide-limit pass may have looked at
+    sampled = sampled_geometry(
+        make,
+        input_shape,
+        probe=probe,
+        members=members,
+        output=output,
+        seed=seed + 1,
+        first_layer="never",
+        last_layer="never",
+        probes=probes,
+        engine=engine,
+        workers=workers,
+        device=device,
+        progress=progress,
+    )
+    along = []
+    if own:
+        shape = checked_shape(input_shape)
+        along += _along_points(make, shape, probe, output, whole("seed", seed), min(members, ALONG_MEMBERS))
+    along += _along_sample(closed.form, sampled.form, probe)
+    return Agreement(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled), tuple(along))
 
 
-def _as_it_stands(form: Form) -> Form:
-    """Without its parts."""
-    if isinstance(form, Kronecker):
-        return Kronecker(_as_it_stands(form.core), form.copies, form.order)
-    return Dense(form.dense()) if form.parts else form
+def _along_points(
+    make: Family, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
+) -> list[Along]:
+    """Each gradient along its own point: there slopes and gradients depend on each other most."""
+    known = energies_along_points(make, shape, probe=probe, output=output, seed=seed, count=ALONG_POINTS)
+    if known is None:
+        return []
+    first = member(make, seed + 1, 0)
+    place = probe_used(probe, first, shape, output).probe
+    energies = []
+    for i in range(members):
+        model = first if i == 0 else member(make, seed + 1, i)
+        points = place.points(shape, 8, derived_seed(seed + 1, "along", i)).to(model_dtype(model))
+        unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True).clamp(min=1e-30)
+        rows = gradients(model, points, output).flatten(1).reshape(len(points), -1, unit.shape[1])
+        energies.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
+    batches = torch.stack([torch.stack(energies[i::BATCHES]).mean() for i in range(min(BATCHES, len(energies)))])
+    seen = Estimate(float(batches.mean()), float(batches.std()) / math.sqrt(len(batches)), len(batches))
+    all_points = isinstance(place, Data) and len(known) >= len(place.X)
+    error = 0.0 if all_points or len(known) < 2 else float(known.std()) / math.sqrt(len(known))
+    return [Along("each point itself", ratio_of(seen, Estimate(float(known.mean()), error, len(known))))]
 
 
-def ratio_along(estimate: Form, plain: Form, basis: Tensor) -> Estimate:
-    """tr(U G_plain Uᵀ) / tr(U G_estimate Uᵀ), rows of `basis` orthonormal."""
-    return ratio_of(energy(plain, basis), energy(estimate, basis))
-
-
-def leading_ratio(estimate: Form, plain: Form) -> Estimate:
-    """The same for the leading directions of the sample: found on one half of the members, measured on the other."""
-    halves = [range(i, plain.parts, 2) for i in (0, 1)]
+def _along_sample(closed: Form, sampled: Form, probe: Probe | None) -> list[Along]:
+    batches = sampled.batched(BATCHES)
     found = []
-    for mine, others in (halves, halves[::-1]):
-        basis = decompose(plain.subset(mine), LEADING).vectors[:LEADING]
-        found.append(ratio_along(estimate, plain.subset(others), basis))
-    return Estimate(
-        sum(r.value for r in found) / 2, math.hypot(*(r.stderr for r in found)) / 2, sum(r.n for r in found)
+    if isinstance(probe, Data) and float((centre := probe.X.double().mean(0).flatten()).norm()) > 0:
+        found.append(Along("the mean of the data", ratio_along(closed, batches, (centre / centre.norm())[None])))
+    if batches.parts >= 4:
+        found.append(Along("leading directions of the sample", leading_ratio(closed, batches)))
+    return found
+
+
+def check_error_bars(
+    make: Family,
+    input_shape: Sequence[int],
+    *,
+    members: int,
+    probe: Probe | None,
+    output: Output,
+    seed: int,
+    probes: int | None = None,
+) -> None:
+    """Refuse members that sampling could only keep as a sketch, which has no parts to make error bars from."""
+    shape = checked_shape(input_shape)
+    if most_members(math.prod(shape), 1) is None:
+        return  # of any number of rows
+    checked_probe(probe, shape)
+    model = member(make, whole("seed", seed) + 1, 0)
+    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    outputs = check_differentiable(model, x, checked_output(output), advice=SHAPE_ADVICE).shape[1]
+    place = probe_used(probe, model, shape, output).probe
+    points = len(place.points(shape, points_per_member(place, probes), 0))
+    most = most_members(math.prod(shape), points * outputs)
+    if most is None or members <= most:
+        return
+    way_out = f"use at most {most}" if most >= 2 * BATCHES else "use a smaller input, fewer outputs or fewer probes"
+    raise NetgrainError(
+        f"members={members} of {points} × {outputs} gradients of {math.prod(shape)} numbers are too many to keep for "
+        f"error bars; {way_out}."
     )
 
 
-def energy(form: Form, basis: Tensor) -> Estimate:
-    """tr(U G Uᵀ) with its standard error over batches of members."""
-    value = float((basis * form.matvec(basis)).sum())
-    batches = form.batched(PARTS)
-    if batches.parts < 2:
-        return Estimate(value, 0.0 if not batches.parts else math.nan, batches.parts)
-    n = batches.counts.double()
-    energies = torch.stack([(basis * batches.part(i).matvec(basis)).sum() for i in range(batches.parts)])
-    spread = float((n * (energies - value).square()).sum())
-    return Estimate(value, math.sqrt(spread / (batches.parts - 1) / float(n.sum())), batches.parts)
+def _bands(closed: Geometry, form: Form) -> list[Band]:
+    sampled = form.batched(BATCHES)
+    if sampled.parts < 2:
+        raise NetgrainError("the sampled geometry has no parts to make error bars from; use a smaller input.")
+    judge, expected = closed, None
+    if closed.form.parts >= 4:
+        # an average over points is noisy too: its bands come from one half of the points, its values from the other
+        judge = replace(closed, form=closed.form.subset(range(0, closed.form.parts, 2)))
+        expected = closed.form.subset(range(1, closed.form.parts, 2))
+    values, copies = judge._spectrum.values, judge._copies
+    top = float(values[0])
+    if top <= 0:
+        raise NetgrainError("the closed form is zero: there is nothing to compare.")
+    found = []
+    for start, stop in _edges(values / top):
+        basis = judge.directions(stop * copies)[start * copies :].reshape((stop - start) * copies, -1)
+        seen = _mean(_energies(sampled, basis), sampled.counts)
+        known = Estimate(float(values[start:stop].sum()) * copies)
+        if expected is not None:
+            known = _mean(_energies(expected, basis), expected.counts)
+        ratio = seen.value / known.value
+        error = math.hypot(seen.stderr / seen.value, known.stderr / known.value) * ratio if seen.value else math.nan
+        ends = float(values[start]) / top, float(values[stop - 1]) / top
+        estimate = Estimate(ratio, error, sampled.parts)
+        found.append(Band(start * copies, stop * copies, *ends, estimate))
+    return found
 
 
-def ratio_of(seen: Estimate, known: Estimate) -> Estimate:
-    if known.value == 0:
-        return Estimate(math.inf if seen.value else 1.0, 0.0, seen.n)
-    ratio = seen.value / known.value
-    relative = math.hypot(seen.stderr / seen.value if seen.value else 0.0, known.stderr / known.value)
-    return Estimate(ratio, abs(ratio) * relative, seen.n)
+def _energies(form: Form, basis: Tensor) -> Tensor:
+    """tr(U A_i Uᵀ) of every part."""
+    return torch.stack([(basis * form.part(i).matvec(basis)).sum() for i in range(form.parts)])
+
+
+def _mean(energies: Tensor, counts: Tensor) -> Estimate:
+    shares = counts.double() / counts.sum()
+    mean = float((shares * energies).sum())
+    variance = float((shares * (energies - mean).square()).sum()) / (len(energies) - 1)
+    return Estimate(mean, math.sqrt(variance), len(energies))
+
+
+def _edges(shares: Tensor) -> list[tuple[int, int]]:
+    """Runs of descending eigenvalues between powers of ten^(1/PER_DECADE), down to FLOOR."""
+    steps = (-shares.clamp(min=1e-300).log10() * PER_DECADE + 1e-9).floor().long()
+    last = int((shares > FLOOR).sum())
+    edges = [0, *(i for i in range(1, last) if steps[i] != steps[i - 1]), last]
+    return list(itertools.pairwise(edges))

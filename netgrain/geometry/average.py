@@ -8,22 +8,16 @@ from typing import Any
 
 import torch
 
+from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.outputs import checked_output
 from netgrain.families.probes import checked_probe
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
-from netgrain.geometry.sampled import (
-    DEFAULT_TOLERANCE,
-    SHAPE_ADVICE,
-    Pilot,
-    check_counts,
-    check_places,
-    decisive,
-    not_shown,
-    sampled_geometry,
-)
+from netgrain.geometry.options import check_counts, check_places
+from netgrain.geometry.pilot import Pilot, decisive, not_shown
+from netgrain.geometry.sampled import DEFAULT_TOLERANCE, sampled_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.devices import checked_device

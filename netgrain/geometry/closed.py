@@ -24,19 +24,18 @@ from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.closed_form.rules import recorded_activation
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.initialisation import CannotRead, Initialisation
-from netgrain.families.members import Family, member, model_dtype
+from netgrain.families.members import Family, family_name, member, model_dtype
 from netgrain.families.origin import SMALL
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Gaussian, Origin, Probe
 from netgrain.families.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Factored, Form, Kronecker
+from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.products import Products
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.sampled import family_name
 from netgrain.geometry.spectrum import decompose
-from netgrain.geometry.structured_forms import Separated
+from netgrain.geometry.structured_forms import Kronecker, Separated
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar

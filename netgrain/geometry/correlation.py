@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Form, Kronecker
+from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.threads import one_thread
 

@@ -24,7 +24,8 @@ from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.families.outputs import Output, select
 from netgrain.families.side_by_side import gradients_of_members, with_output
 from netgrain.families.weight_law import Law, read_law
-from netgrain.geometry.forms import Dense, Form, Kronecker, Spread
+from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.runtime.randomness import derived_seed
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)

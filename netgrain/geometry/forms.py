@@ -1,4 +1,4 @@
-"""How a geometry is held in memory: dense, factored, spread by a convolution, or with Kronecker structure.
+"""How a matrix is held in memory: what every form can do, and the two without structure, dense and factored.
 
 A form is a positive semi-definite operator on R^size that is the mean of independent *parts* A_i (one member of the
 ensemble, or a batch of members), each an unbiased estimate of the true matrix. Parts are what error bars and
@@ -16,13 +16,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from netgrain.families.convolution import ConvStem
 from netgrain.runtime.errors import NetgrainError
 
 DENSE_LIMIT = 8192  # a float64 matrix of this size takes 512 MiB
 MOST_PARTS = 64  # error bars need all pairs of parts; more members than this are joined into batches
 SLICE = 2**25  # numbers in a float64 copy of some rows
-SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
 
 
 class Form(ABC):
@@ -208,7 +206,7 @@ class Factored(Form):
         return int(self.counts.sum()) if len(self.counts) else 1
 
     @property
-    def _weight(self) -> float:
+    def weight(self) -> float:
         return self.scale / self.members
 
     @cached_property
@@ -242,7 +240,7 @@ class Factored(Form):
         for rows in in_slices(self.rows):
             rows = rows.double()
             out += (V @ rows.T) @ rows
-        return out * self._weight
+        return out * self.weight
 
     def _row_sums(self, values: Tensor) -> Tensor:
         """Sum the last axis, one number per row, over the rows of each part."""
@@ -254,7 +252,7 @@ class Factored(Form):
         return torch.cat([rows.double().square().sum(1) for rows in in_slices(self.rows)])
 
     def trace(self) -> float:
-        return float(self._row_norms2().sum()) * self._weight
+        return float(self._row_norms2().sum()) * self.weight
 
     def part_traces(self) -> Tensor:
         if not self.parts:
@@ -290,177 +288,17 @@ class Factored(Form):
         total = 0.0
         for rows in in_slices(self.rows):
             total += float((rows.double() * other.matvec(rows)).sum())
-        return total * self._weight
+        return total * self.weight
 
     def scaled(self, factor: float) -> Factored:
-        return Factored(self.rows, self._weight * factor)
+        return Factored(self.rows, self.weight * factor)
 
     def block_sum(self, copies: int, order: Tensor) -> Factored:
-        return Factored(self.rows[:, order].reshape(-1, self.size // copies), self._weight)
+        return Factored(self.rows[:, order].reshape(-1, self.size // copies), self.weight)
 
     def _dense(self) -> Tensor:
         total = torch.zeros(self.size, self.size, dtype=torch.float64)
         for rows in in_slices(self.rows):
             rows = rows.double()
             total.addmm_(rows.T, rows)
-        return total * self._weight
-
-
-@dataclass(frozen=True, eq=False)
-class Spread(Form):
-    """Σ_Δ S_Δ Q S_Δᵀ: the second moment Q at a convolution's output, carried to its input (families.convolution)."""
-
-    source: Form  # Q, on the output positions
-    stem: ConvStem
-
-    @property
-    def size(self) -> int:
-        return self.stem.size
-
-    @property
-    def counts(self) -> Tensor:
-        return self._batched.counts
-
-    @cached_property
-    def _batched(self) -> Form:
-        return self.source.batched(SPREAD_PARTS)
-
-    def part(self, i: int) -> Form:
-        return Spread(self._batched.part(i), self.stem)
-
-    def subset(self, indices: Sequence[int]) -> Form:
-        return Spread(self._batched.subset(indices), self.stem)
-
-    def matvec(self, V: Tensor) -> Tensor:
-        if len(V) > self.size // 8 and self.size <= DENSE_LIMIT:
-            return V.double() @ self.dense()
-        seen = self.stem.gather(V.double())
-        batch, entries, positions = seen.shape
-        moved = self.source.matvec(seen.reshape(batch * entries, positions))
-        return self.stem.scatter(moved.reshape(batch, entries, positions))
-
-    @cached_property
-    def _cover(self) -> Tensor:
-        """How many kernel entries of an output position fall inside the image (zero padding counts for nothing)."""
-        ones = torch.ones(1, self.stem.size, dtype=torch.float64)
-        return self.stem.gather(ones).sum((0, 1))
-
-    def _diagonal_weighted(self, form: Form) -> float:
-        # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
-        if isinstance(form, Factored):
-            squares = torch.zeros(form.size, dtype=torch.float64)
-            for rows in in_slices(form.rows):
-                squares += rows.double().square().sum(0)
-            return float(squares @ self._cover) * form._weight
-        return float(form.dense().diagonal() @ self._cover)
-
-    def trace(self) -> float:
-        return self._diagonal_weighted(self.source)
-
-    def part_traces(self) -> Tensor:
-        values = [self._diagonal_weighted(self._batched.part(i)) for i in range(self.parts)]
-        return torch.tensor(values, dtype=torch.float64)
-
-    def part_norms2(self) -> Tensor:
-        norms = [self.stem.push(self._batched.part(i).dense()).square().sum() for i in range(self.parts)]
-        return torch.stack(norms) if norms else torch.zeros(0, dtype=torch.float64)
-
-    def part_inner(self, other: Form) -> Tensor:
-        return self._batched.part_inner(Dense(self.stem.pull(other.dense())))
-
-    def inner(self, other: Form) -> float:
-        return Dense(self.dense()).inner(Dense(other.dense()))
-
-    def scaled(self, factor: float) -> Spread:
-        return Spread(self.source.scaled(factor), self.stem)
-
-    def _dense(self) -> Tensor:
-        return self.stem.push(self.source.dense())
-
-
-@dataclass(frozen=True, eq=False)
-class Kronecker(Form):
-    """`copies` equal diagonal blocks: I ⊗ core on the coordinates listed by `order`.
-
-    order: the d input coordinates, copy after copy, so that x[order].reshape(copies, core.size) has one copy per row.
-    I_C ⊗ G_s of a convolution has order = arange(d); T ⊗ I of a patch embedding interleaves.
-    """
-
-    core: Form
-    copies: int
-    order: Tensor  # (copies · core.size,) int64
-
-    @property
-    def size(self) -> int:
-        return self.copies * self.core.size
-
-    @property
-    def counts(self) -> Tensor:
-        return self.core.counts
-
-    def part(self, i: int) -> Form:
-        return Kronecker(self.core.part(i), self.copies, self.order)
-
-    def subset(self, indices: Sequence[int]) -> Form:
-        return Kronecker(self.core.subset(indices), self.copies, self.order)
-
-    def into_copies(self, V: Tensor) -> Tensor:
-        """(batch, size) in input order → (batch · copies, core size)."""
-        return V[:, self.order].reshape(-1, self.core.size)
-
-    def from_copies(self, U: Tensor) -> Tensor:
-        """(batch · copies, core size) → (batch, size) in input order."""
-        flat = U.reshape(-1, self.size)
-        out = torch.empty_like(flat)
-        out[:, self.order] = flat
-        return out
-
-    def matvec(self, V: Tensor) -> Tensor:
-        return self.from_copies(self.core.matvec(self.into_copies(V.double())))
-
-    def trace(self) -> float:
-        return self.copies * self.core.trace()
-
-    def part_traces(self) -> Tensor:
-        return self.copies * self.core.part_traces()
-
-    def part_norms2(self) -> Tensor:
-        return self.copies * self.core.part_norms2()
-
-    def batched(self, parts: int = MOST_PARTS) -> Kronecker:
-        return Kronecker(self.core.batched(parts), self.copies, self.order)
-
-    def pairwise(self, other: Form) -> Tensor:
-        if isinstance(other, Kronecker) and self.same_layout(other):
-            return self.copies * self.core.pairwise(other.core)
-        return super().pairwise(other)
-
-    def same_layout(self, other: Form) -> bool:
-        return (
-            isinstance(other, Kronecker)
-            and other.copies == self.copies
-            and other.core.size == self.core.size
-            and torch.equal(other.order, self.order)
-        )
-
-    def scaled(self, factor: float) -> Kronecker:
-        return Kronecker(self.core.scaled(factor), self.copies, self.order)
-
-    def _seen_of(self, other: Form) -> Form:
-        """What the core sees of another matrix: the sum of its blocks in this layout."""
-        if isinstance(other, Kronecker) and self.same_layout(other):
-            return other.core.scaled(float(self.copies))
-        return other.block_sum(self.copies, self.order)
-
-    def part_inner(self, other: Form) -> Tensor:
-        return self.core.part_inner(self._seen_of(other))
-
-    def inner(self, other: Form) -> float:
-        return self.core.inner(self._seen_of(other))
-
-    def _dense(self) -> Tensor:
-        out = torch.zeros(self.size, self.size, dtype=torch.float64)
-        core = self.core.dense()
-        for index in self.order.reshape(self.copies, self.core.size):
-            out[index[:, None], index] = core
-        return out
+        return total * self.weight

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Factored, Form, Kronecker
+from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.sketch import FrequentDirections
 from netgrain.geometry.spectrum import FULL_LIMIT, decompose
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import NetgrainError
 
 ROWS_MEMORY = 512 * 2**20  # bytes of rows kept before they are condensed

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.geometry.forms import Factored, Form, Kronecker
+from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.products import Products
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import NetgrainError
 
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here
@@ -66,7 +67,7 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
     if few or form.size > FULL_LIMIT:
         return _leading(form, 64 if k is None else k)
     values, vectors = torch.linalg.eigh(form.dense())
-    return _settled(values.flip(0).clamp(min=0), vectors.T.flip(0), complete=True)
+    return settled(values.flip(0).clamp(min=0), vectors.T.flip(0), complete=True)
 
 
 def _from_rows(form: Factored) -> Spectrum:
@@ -79,7 +80,7 @@ def _from_rows(form: Factored) -> Spectrum:
     # one re-orthonormalisation: the Gram route squares the condition number
     if len(vectors):
         vectors = torch.linalg.qr(vectors.T)[0].T
-    return _settled(values[keep] * form._weight, vectors, complete=True)
+    return settled(values[keep] * form.weight, vectors, complete=True)
 
 
 def _leading(form: Form, k: int) -> Spectrum:
@@ -117,7 +118,7 @@ def _leading(form: Form, k: int) -> Spectrum:
         if bool((residuals > allowed).any()):
             continue
         if before is not None and float((values[:k] - before).abs().max()) <= 1e-9 * top:
-            found = _settled(values[:wanted].clamp(min=0), basis[:wanted], complete=False)
+            found = settled(values[:wanted].clamp(min=0), basis[:wanted], complete=False)
             return Spectrum(found.values[:k].clone(), found.vectors[:k].clone(), 1, complete=False)
         before, filled = values[:k].clone(), wanted
         block = _orthonormal(nothing, basis[:filled], generator)
@@ -174,7 +175,7 @@ def blocks_of(values: Tensor, copies: int = 1) -> list[EigenvalueBlock]:
     return found
 
 
-def _settled(values: Tensor, vectors: Tensor, complete: bool) -> Spectrum:
+def settled(values: Tensor, vectors: Tensor, complete: bool) -> Spectrum:
     """Replace the vectors of each block by the basis of the rule above."""
     vectors = vectors.clone()
     for block in blocks_of(values):

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.structured_forms import Separated
+from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 

@@ -1,4 +1,7 @@
-"""A second-moment matrix over a grid of positions as a short sum of Kronecker products, one factor per spatial axis."""
+"""Forms with structure: equal blocks (Kronecker), spread by a convolution (Spread), sums of products (Separated).
+
+Copies of an input channel, windows of a first convolution and axes of an image make large matrices out of small ones.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.kronecker_sums import compressed, written_out
-from netgrain.geometry.forms import Factored, Form, Kronecker, no_counts
+from netgrain.families.convolution import ConvStem
+from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form, in_slices, no_counts
 from netgrain.runtime.errors import NetgrainError
 
-SLICE = 2**20  # numbers in one buffer of a product: 8 MiB stay in the cache, where the matrix products are fastest
+SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
+BUFFER = 2**20  # numbers in one buffer of a product: 8 MiB stay in the cache, where the matrix products are fastest
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +77,13 @@ class Separated(Form):
         V = V.double()
         if self._small:
             return V @ self.dense().T
-        slices = V.split(max(1, SLICE // self.size))
+        slices = V.split(max(1, BUFFER // self.size))
         return torch.cat([self._product(v) for v in slices])
 
     @property
     def _small(self) -> bool:
         """The dense matrix is small, and a product with it takes no more operations."""
-        return self.size**2 <= 4 * SLICE and self.terms * sum(self.axes) >= self.size
+        return self.size**2 <= 4 * BUFFER and self.terms * sum(self.axes) >= self.size
 
     def _product(self, V: Tensor) -> Tensor:
         if len(self.axes) == 1:
@@ -126,3 +131,163 @@ class Separated(Form):
     def compressed(self, tolerance: float = 1e-14) -> Separated:
         """The same matrix in fewer terms, equal to about `tolerance` of its largest entry."""
         return Separated(compressed(self.factors, tolerance))
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Form):
+    """Σ_Δ S_Δ Q S_Δᵀ: the second moment Q at a convolution's output, carried to its input (families.convolution)."""
+
+    source: Form  # Q, on the output positions
+    stem: ConvStem
+
+    @property
+    def size(self) -> int:
+        return self.stem.size
+
+    @property
+    def counts(self) -> Tensor:
+        return self._batched.counts
+
+    @cached_property
+    def _batched(self) -> Form:
+        return self.source.batched(SPREAD_PARTS)
+
+    def part(self, i: int) -> Form:
+        return Spread(self._batched.part(i), self.stem)
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        return Spread(self._batched.subset(indices), self.stem)
+
+    def matvec(self, V: Tensor) -> Tensor:
+        if len(V) > self.size // 8 and self.size <= DENSE_LIMIT:
+            return V.double() @ self.dense()
+        seen = self.stem.gather(V.double())
+        batch, entries, positions = seen.shape
+        moved = self.source.matvec(seen.reshape(batch * entries, positions))
+        return self.stem.scatter(moved.reshape(batch, entries, positions))
+
+    @cached_property
+    def _cover(self) -> Tensor:
+        """How many kernel entries of an output position fall inside the image (zero padding counts for nothing)."""
+        ones = torch.ones(1, self.stem.size, dtype=torch.float64)
+        return self.stem.gather(ones).sum((0, 1))
+
+    def _diagonal_weighted(self, form: Form) -> float:
+        # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
+        if isinstance(form, Factored):
+            squares = torch.zeros(form.size, dtype=torch.float64)
+            for rows in in_slices(form.rows):
+                squares += rows.double().square().sum(0)
+            return float(squares @ self._cover) * form.weight
+        return float(form.dense().diagonal() @ self._cover)
+
+    def trace(self) -> float:
+        return self._diagonal_weighted(self.source)
+
+    def part_traces(self) -> Tensor:
+        values = [self._diagonal_weighted(self._batched.part(i)) for i in range(self.parts)]
+        return torch.tensor(values, dtype=torch.float64)
+
+    def part_norms2(self) -> Tensor:
+        norms = [self.stem.push(self._batched.part(i).dense()).square().sum() for i in range(self.parts)]
+        return torch.stack(norms) if norms else torch.zeros(0, dtype=torch.float64)
+
+    def part_inner(self, other: Form) -> Tensor:
+        return self._batched.part_inner(Dense(self.stem.pull(other.dense())))
+
+    def inner(self, other: Form) -> float:
+        return Dense(self.dense()).inner(Dense(other.dense()))
+
+    def scaled(self, factor: float) -> Spread:
+        return Spread(self.source.scaled(factor), self.stem)
+
+    def _dense(self) -> Tensor:
+        return self.stem.push(self.source.dense())
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(Form):
+    """`copies` equal diagonal blocks: I ⊗ core on the coordinates listed by `order`.
+
+    order: the d input coordinates, copy after copy, so that x[order].reshape(copies, core.size) has one copy per row.
+    I_C ⊗ G_s of a convolution has order = arange(d); T ⊗ I of a patch embedding interleaves.
+    """
+
+    core: Form
+    copies: int
+    order: Tensor  # (copies · core.size,) int64
+
+    @property
+    def size(self) -> int:
+        return self.copies * self.core.size
+
+    @property
+    def counts(self) -> Tensor:
+        return self.core.counts
+
+    def part(self, i: int) -> Form:
+        return Kronecker(self.core.part(i), self.copies, self.order)
+
+    def subset(self, indices: Sequence[int]) -> Form:
+        return Kronecker(self.core.subset(indices), self.copies, self.order)
+
+    def into_copies(self, V: Tensor) -> Tensor:
+        """(batch, size) in input order → (batch · copies, core size)."""
+        return V[:, self.order].reshape(-1, self.core.size)
+
+    def from_copies(self, U: Tensor) -> Tensor:
+        """(batch · copies, core size) → (batch, size) in input order."""
+        flat = U.reshape(-1, self.size)
+        out = torch.empty_like(flat)
+        out[:, self.order] = flat
+        return out
+
+    def matvec(self, V: Tensor) -> Tensor:
+        return self.from_copies(self.core.matvec(self.into_copies(V.double())))
+
+    def trace(self) -> float:
+        return self.copies * self.core.trace()
+
+    def part_traces(self) -> Tensor:
+        return self.copies * self.core.part_traces()
+
+    def part_norms2(self) -> Tensor:
+        return self.copies * self.core.part_norms2()
+
+    def batched(self, parts: int = MOST_PARTS) -> Kronecker:
+        return Kronecker(self.core.batched(parts), self.copies, self.order)
+
+    def pairwise(self, other: Form) -> Tensor:
+        if isinstance(other, Kronecker) and self.same_layout(other):
+            return self.copies * self.core.pairwise(other.core)
+        return super().pairwise(other)
+
+    def same_layout(self, other: Form) -> bool:
+        return (
+            isinstance(other, Kronecker)
+            and other.copies == self.copies
+            and other.core.size == self.core.size
+            and torch.equal(other.order, self.order)
+        )
+
+    def scaled(self, factor: float) -> Kronecker:
+        return Kronecker(self.core.scaled(factor), self.copies, self.order)
+
+    def _seen_of(self, other: Form) -> Form:
+        """What the core sees of another matrix: the sum of its blocks in this layout."""
+        if isinstance(other, Kronecker) and self.same_layout(other):
+            return other.core.scaled(float(self.copies))
+        return other.block_sum(self.copies, self.order)
+
+    def part_inner(self, other: Form) -> Tensor:
+        return self.core.part_inner(self._seen_of(other))
+
+    def inner(self, other: Form) -> float:
+        return self.core.inner(self._seen_of(other))
+
+    def _dense(self) -> Tensor:
+        out = torch.zeros(self.size, self.size, dtype=torch.float64)
+        core = self.core.dense()
+        for index in self.order.reshape(self.copies, self.core.size):
+            out[index[:, None], index] = core
+        return out

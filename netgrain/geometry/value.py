@@ -14,7 +14,7 @@ from torch import Tensor
 
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, in_slices
+from netgrain.geometry.forms import Dense, Factored, Form, in_slices
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.spectrum import (
     FULL_LIMIT,
@@ -25,9 +25,9 @@ from netgrain.geometry.spectrum import (
     decompose,
     resolved_blocks,
 )
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.arguments import found, is_number
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.samples import checked_samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -254,7 +254,7 @@ class Geometry:
         about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
         if isinstance(form, Factored) and form.parts == 0:
             rows = torch.cat([self.form.matvec(rows.double()) for rows in in_slices(form.rows)])
-            return Geometry(Factored(rows, form._weight), self.input_shape, about)
+            return Geometry(Factored(rows, form.weight), self.input_shape, about)
         G = self.form.dense()
         return Geometry(Dense(G @ form.dense() @ G), self.input_shape, about)
 
@@ -444,20 +444,3 @@ def corr(A: Geometry | Tensor, B: Geometry | Tensor, *, paired: bool = False) ->
             raise NetgrainError(f"expected a Geometry or a square matrix, found {found(m)}.")
     a, b = (m.form if isinstance(m, Geometry) else Geometry.from_matrix(m).form for m in (A, B))
     return correlation.correlation(a, b, paired=paired)
-
-
-def data_covariance(X: Tensor, *, centred: bool = False, normalised: bool = False) -> Geometry:
-    """S = Σ_μ x_μ x_μᵀ of samples X (samples, *input_shape), held as rows: the (d, d) matrix is not formed.
-
-    centred subtracts the mean sample, normalised divides by the number of samples.
-
-    >>> S = data_covariance(torch.tensor([[1.0, 0.0], [1.0, 2.0]]))
-    >>> S.matrix().tolist()
-    [[2.0, 2.0], [2.0, 4.0]]
-    """
-    X = checked_samples(X)
-    rows = X.detach().cpu().flatten(1)
-    if centred:
-        rows = rows - rows.mean(0)
-    scale = 1 / len(rows) if normalised else 1.0
-    return Geometry(Factored(rows, scale), tuple(X.shape[1:]), Provenance("data", members=0, exact=True))

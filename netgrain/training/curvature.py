@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from netgrain.families.gradients import check_deterministic
 from netgrain.families.members import forward, frozen, model_dtype
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.sampled import _check_given, listed_models
+from netgrain.geometry.of_models import check_given_model, listed_models
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
@@ -86,7 +86,7 @@ def loss_curvature(
         raise NetgrainError(f"expected at least two random vectors, found probes={probes}.")
     kind, X = loss_of(loss), checked_samples(X)
     for i, model in enumerate(listed):
-        _check_given(model, i)
+        check_given_model(model, i)
     dtype, place = model_dtype(listed[0]), next(listed[0].parameters()).device
     X = X.to(place, dtype)
     call = frozen(listed[0])

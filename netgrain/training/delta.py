@@ -14,7 +14,7 @@ from torch import Tensor
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, _settled
+from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, settled
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
@@ -44,8 +44,8 @@ class Delta(Geometry):
         else:
             raise NetgrainError(f"the spectrum of a {self.d}-dimensional Δ is not available here; use matvec(v).")
         # each sign by itself: the rule for single vectors looks at the largest value first
-        up = _settled(values[values > 0].flip(0), rows[values > 0].flip(0), complete=True)
-        down = _settled(-values[values <= 0], rows[values <= 0], complete=True)
+        up = settled(values[values > 0].flip(0), rows[values > 0].flip(0), complete=True)
+        down = settled(-values[values <= 0], rows[values <= 0], complete=True)
         return Spectrum(
             torch.cat([up.values, -down.values.flip(0)]), torch.cat([up.vectors, down.vectors.flip(0)]), 1, True
         )

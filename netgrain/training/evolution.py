@@ -12,26 +12,17 @@ from torch import Tensor, nn
 
 from netgrain.families.failures import check_finite_outputs
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Family, built, forward, frozen, member, model_dtype
+from netgrain.families.members import Family, built, check_family, family_name, forward, frozen, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.gradient_rows import check_rows
+from netgrain.geometry.of_models import check_given_model, frozen_copy, listed_models
+from netgrain.geometry.options import check_counts, check_places, points_per_member
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.sampled import (
-    CHUNK,
-    _check_family,
-    _check_given,
-    _check_rows,
-    _frozen_copy,
-    _schedule,
-    check_counts,
-    check_places,
-    family_name,
-    listed_models,
-    probe_count,
-)
+from netgrain.geometry.sampled import CHUNK, _schedule
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
@@ -127,7 +118,7 @@ def average_evolution(
     via = engine_for(engine, workers, dev)
     model, moving = _first(make, seed)
     name = family_name(make, model)
-    _check_family(make, model, seed)
+    check_family(make, model, seed)
     few = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_differentiable(model, few, output)
     with torch.no_grad():
@@ -141,7 +132,7 @@ def average_evolution(
     if head is not None and integrate and kind.name == "sse":
         shallow = find_shallow(model, head, shape, output)
     rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], output)
-    count = probe_count(resolved.probe, probes)
+    count = points_per_member(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)
     where = Places(shape, resolved.probe, count, output)
     kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
@@ -223,15 +214,15 @@ def evolution_of(
     output = checked_output(output)
     checked_probe(probe, shape)
     kind, place = loss_of(loss), Data(X) if probe is None else probe
-    count = probes or (len(place.X) if isinstance(place, Data) else probe_count(place, None))
+    count = probes or (len(place.X) if isinstance(place, Data) else points_per_member(place, None))
     rows = PairRows(X[0].numel(), 1 / len(place.points(shape, count, 0)))
     zero, how = 0, ""
     with Bar("evolution of models", len(listed), progress) as bar:
         for i, model in enumerate(listed):
-            _check_given(model, i)
+            check_given_model(model, i)
             where = place
             if isinstance(place, Origin):
-                where = probe_used(place, _frozen_copy(model), shape, output).probe
+                where = probe_used(place, frozen_copy(model), shape, output).probe
             points = where.points(shape, count, derived_seed(seed, "probe", i)).to(
                 next(model.parameters()).device, model_dtype(model)
             )
@@ -318,7 +309,7 @@ def _one_member(
     points = where.probe.points(where.shape, where.count, derived_seed(seed, "probe", i)).to(device, dtype)
     if data.shallow is not None:
         a, b = (r.cpu() for r in data.shallow.rows(model, data.X.to(device), points, where.output, data.moving))
-        _check_rows(b, who)
+        check_rows(b, who)
         return Outcome({"moves": bool(b.any())}, {"a": a, "b": b})
     offset = None if data.head is None else data.head.offset(model, data.X[:1].to(device, dtype))
     speed = weight_velocity(model, data.X, data.targets, data.loss, data.moving, offset=offset, who=who)
@@ -333,7 +324,7 @@ def _rows(
     found = []
     for rows in rates(model, speed, points, output):
         rows = rows.cpu() if rows.dtype in (torch.float32, torch.float64) else rows.float().cpu()
-        _check_rows(rows, who)
+        check_rows(rows, who)
         found.append(rows)
     return found[0], found[1]
 

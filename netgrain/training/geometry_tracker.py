@@ -20,8 +20,8 @@ from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.geometry.correlation import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
+from netgrain.geometry.of_models import geometry_of, listed_models
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.sampled import geometry_of, listed_models
 from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError

@@ -66,25 +66,25 @@ class SymmetricPairs(Form):
 
     def scaled(self, factor: float) -> SymmetricPairs:
         """factor · Δ, without its parts."""
-        return SymmetricPairs(Factored(self.left.rows, self.left._weight * factor), self.right)
+        return SymmetricPairs(Factored(self.left.rows, self.left.weight * factor), self.right)
 
     def block_sum(self, copies: int, order: Tensor) -> SymmetricPairs:
         """Σ of the `copies` diagonal blocks on the coordinates of `order`: all that I ⊗ H sees of Δ."""
         a, b = (rows[:, order].reshape(-1, self.size // copies) for rows in (self.left.rows, self.right))
-        return SymmetricPairs(Factored(a, self.left._weight), b)
+        return SymmetricPairs(Factored(a, self.left.weight), b)
 
     def matvec(self, V: Tensor) -> Tensor:
         V = V.double()
         out = torch.zeros_like(V)
         for a, b in self._slices():
             out += (V @ a.T) @ b + (V @ b.T) @ a
-        return out * self.left._weight
+        return out * self.left.weight
 
     def _per_row(self) -> Tensor:
         return torch.cat([2 * (a * b).sum(1) for a, b in self._slices()])
 
     def trace(self) -> float:
-        return float(self._per_row().sum()) * self.left._weight
+        return float(self._per_row().sum()) * self.left.weight
 
     def part_traces(self) -> Tensor:
         if not self.parts:
@@ -112,7 +112,7 @@ class SymmetricPairs(Form):
     def inner(self, other: Form) -> float:
         if len(self.right) > self.size and self.size <= DENSE_LIMIT:
             return Dense(self.dense()).inner(other)
-        return float(self._along(other).sum()) * self.left._weight
+        return float(self._along(other).sum()) * self.left.weight
 
     def pairwise(self, other: Form) -> Tensor:
         theirs = other if isinstance(other, Factored) else other.left if isinstance(other, SymmetricPairs) else None
@@ -137,7 +137,7 @@ class SymmetricPairs(Form):
         total = torch.zeros(self.size, self.size, dtype=torch.float64)
         for a, b in self._slices():
             total.addmm_(b.T, a)
-        return total * self.left._weight
+        return total * self.left.weight
 
     def _dense(self) -> Tensor:
         half = self.half()

@@ -32,7 +32,7 @@ NULL = 1e-12  # relative: a data covariance has no variance below this
 def factor(S: Form) -> Tensor:
     """Rows r with S = Σ r rᵀ, float64: at most `size` of them, and no more than the MOST_ROWS leading ones."""
     if isinstance(S, Factored) and len(S.rows) <= min(S.size, MOST_ROWS):
-        return torch.mul(S.rows.double(), S._weight**0.5)
+        return torch.mul(S.rows.double(), S.weight**0.5)
     values, vectors = torch.linalg.eigh(S.dense())
     keep = values > NULL * values[-1]
     keep[:-MOST_ROWS] = False

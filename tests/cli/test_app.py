@@ -552,9 +552,9 @@ def test_check_compares_the_closed_form_with_sampled_networks(run: Run) -> None:
 
 
 def test_check_that_fails_has_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain.geometry import checking
+    from netgrain.geometry import agreement
 
-    monkeypatch.setattr(checking, "STANDARD_ERRORS", 0.0)
+    monkeypatch.setattr(agreement, "STANDARD_ERRORS", 0.0)
     code, stdout, _ = run("geometry", "mlp:activation=gelu", "--input", "1x4x4", "--check", "64")
     assert code == 1
     assert "differs: " in stdout

@@ -201,8 +201,8 @@ def test_a_check_without_error_bars_is_refused_before_sampling(monkeypatch: pyte
     def never(*_: object, **__: object) -> None:
         raise AssertionError("sampled")
 
-    monkeypatch.setattr("netgrain.geometry.checking.sampled_geometry", never)
-    monkeypatch.setattr("netgrain.geometry.checking.closed_form", never)
+    monkeypatch.setattr("netgrain.geometry.agreement.sampled_geometry", never)
+    monkeypatch.setattr("netgrain.geometry.agreement.closed_form", never)
     lenet = partial(LeNet, channels=3, image_size=64)
     with pytest.raises(ng.NetgrainError, match=r"members=2000 of 1 × 10 gradients .*use at most 1092\.$"):
         ng.check(lenet, (3, 64, 64), members=2000)

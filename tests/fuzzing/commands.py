@@ -127,7 +127,7 @@ def run_command(words: list[str], folder: Path) -> bool:
 
 
 HEAVY = (
-    "netgrain.geometry.checking.check",
+    "netgrain.geometry.agreement.check",
     "netgrain.auditing.audits.audit",
     "netgrain.auditing.signals.visible",
     "netgrain.experiments.registry.run_experiment",

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
+from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
 from tests import naive
 

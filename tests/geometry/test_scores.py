@@ -6,6 +6,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.scores import (
     eliminate,
     eliminate_variance,
@@ -15,7 +16,7 @@ from netgrain.geometry.scores import (
     random_baseline,
     score,
 )
-from netgrain.geometry.value import Geometry, data_covariance
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 
 SHAPE = (2, 3, 3)

@@ -11,10 +11,10 @@ from torch import Tensor
 import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry import plots
-from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.spectrum import decompose
-from netgrain.geometry.structured_forms import Separated
+from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.packed import write_packed
 
 GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
@@ -90,7 +90,7 @@ def test_matvec_of_few_terms_and_of_many(axes: tuple[int, ...], monkeypatch: pyt
     monkeypatch.setattr(Separated, "_small", False)  # products along the axes, whatever is cheaper
     torch.testing.assert_close(few.matvec(V), expected, rtol=1e-12, atol=1e-11)
     assert few.matvec(V[:0]).shape == (0, few.size)
-    monkeypatch.setattr("netgrain.geometry.structured_forms.SLICE", 2 * few.size)
+    monkeypatch.setattr("netgrain.geometry.structured_forms.BUFFER", 2 * few.size)
     torch.testing.assert_close(few.matvec(V), expected, rtol=1e-12, atol=1e-11)
 
 

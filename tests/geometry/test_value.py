@@ -11,8 +11,9 @@ import torch
 
 import netgrain as ng
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.forms import Dense, Factored, Form, Kronecker, Spread
+from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.structured_forms import Kronecker, Spread
 
 
 def _psd(d: int, seed: int = 0) -> torch.Tensor:

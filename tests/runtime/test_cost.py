@@ -148,7 +148,7 @@ def test_dry_runs_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_geometry_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain.geometry.sampled import Rows
+    from netgrain.geometry.gradient_rows import Rows
 
     command = ["geometry", "lenet:activation=gelu", "--input", "1x16x16", "--members", "20", "--engine", "local"]
     whole = invoke(*command, "--out", str(tmp_path / "whole"))

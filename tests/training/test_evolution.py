@@ -16,9 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from netgrain.families.members import member
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Gaussian
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.forms import Dense, Factored
-from netgrain.geometry.sampled import geometry_of, sampled_geometry
-from netgrain.geometry.value import Geometry, corr, data_covariance
+from netgrain.geometry.of_models import geometry_of
+from netgrain.geometry.sampled import sampled_geometry
+from netgrain.geometry.value import Geometry, corr
 from netgrain.models.lenet import LeNet
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training.delta import Evolution

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
+from netgrain.geometry.covariance import data_covariance
+from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.plots import png
-from netgrain.geometry.sampled import geometry_of
-from netgrain.geometry.value import Geometry, corr, data_covariance
+from netgrain.geometry.value import Geometry, corr
 from netgrain.runtime.errors import NetgrainError
 from netgrain.training.evolution import velocity
 from netgrain.training.geometry_tracker import GeometryTracker

@@ -21,9 +21,10 @@ from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import following as _following
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.following import MORE, Inside, Rise
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.geometry.forms import Dense, Form, Kronecker
-from netgrain.geometry.value import data_covariance
+from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

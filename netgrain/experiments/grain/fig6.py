@@ -23,9 +23,9 @@ from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain import grains as _grain
 from netgrain.experiments.grain.grains import COLOURS, Grain
 from netgrain.experiments.grain.pruning import difference
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import eliminate_variance, feature_basis, random_baseline
-from netgrain.geometry.value import data_covariance
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

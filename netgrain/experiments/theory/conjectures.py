@@ -21,9 +21,10 @@ from netgrain.families.members import Family, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
-from netgrain.geometry.value import Geometry, corr, data_covariance
+from netgrain.geometry.value import Geometry, corr
 from netgrain.models.lenet import LeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18

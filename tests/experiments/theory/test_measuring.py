@@ -27,8 +27,8 @@ from netgrain.experiments.theory.statements import (
     slope,
 )
 from netgrain.families.probes import Data, Gaussian
+from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.value import data_covariance
 from netgrain.runtime.errors import NetgrainError
 from netgrain.training.evolution import average_evolution, evolution_of
 from tests import naive

@@ -1,0 +1,171 @@
+"""Is a cheap estimate of G good enough? A few dozen plainly sampled members decide, within a tolerance.
+
+Corr of the two is corrected for sampling noise, so that a few dozen members tell 0.99 from 1 although their own matrix
+is far from G. The scale is judged with it; what is off along the mean of the points or along the leading directions of
+the sample, although the whole is not, is reported.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from netgrain.families.members import Family, member
+from netgrain.families.origin import probe_used
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Data, Probe
+from netgrain.geometry.correlation import correlation, trace
+from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.first_layer import FirstLayer
+from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.gradient_rows import Rows
+from netgrain.geometry.random_head import RandomHead, find_random_head
+from netgrain.geometry.reduction import Reduction
+from netgrain.geometry.structured_forms import Kronecker
+from netgrain.runtime.devices import best_device, checked_device
+from netgrain.runtime.errors import GrainWarning
+from netgrain.runtime.progress import Bar
+
+STAGES = (24, 48, 96)  # members looked at, one after the other, until they decide
+POINTS = 16  # of each
+SURE = 2.0  # standard errors
+FAR_OFF = 3.0  # standard errors at which an estimate, or a single direction of it, counts as wrong
+WORTH_SAYING = 0.1  # relative error of a single direction that is reported
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """A few dozen members, sampled plainly, that judge whether an estimate is good enough."""
+
+    make: Family
+    seed: int
+    shape: tuple[int, ...]
+    probe: Probe
+    output: Output
+    device: torch.device
+    head: RandomHead | None
+    progress: bool | None = None
+
+    @classmethod
+    def of(cls, make: Family, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
+        """Other members than those that a closed form may have observed; options: those of `sampled_geometry`."""
+        seed, output = options.get("seed", 0) + 1, options.get("output", "all")
+        device = best_device() if options.get("device") is None else checked_device(options["device"])
+        model = member(make, seed, 0)
+        found = find_random_head(make, model, shape, seed=seed, output=output)
+        place = probe_used(options.get("probe"), model, shape, output).probe
+        head = found if isinstance(found, RandomHead) else None
+        return cls(make, seed, shape, place, output, device, head, options.get("progress"))
+
+    def agreements(self, estimate: Callable[[int], Form]) -> Iterator[PilotComparison]:
+        """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number."""
+        rows = self._rows(None)
+        collected = self._reduction(None)
+        centre = self.probe.X.double().mean(0) if isinstance(self.probe, Data) else None
+        with Bar("comparing with sampled members", STAGES[-1], self.progress) as bar:
+            for start, stop in pairwise((0, *STAGES)):
+                for i in range(start, stop):
+                    collected.add(rows.one(i).arrays["rows"])
+                    bar.advance()
+                yield compared_with(estimate(stop), collected.form(), centre=centre)
+
+    def judged(self, plan: FirstLayer, tolerance: float) -> PilotComparison:
+        """What members say about integrating the first layer away from the origin."""
+        rows, collected = self._rows(plan), self._reduction(plan)
+
+        def integrated(members: int) -> Form:
+            for i in range(collected.members, members):
+                collected.add(rows.one(STAGES[-1] + i).arrays["rows"])  # other members than those that judge
+            return collected.form()
+
+        return decisive(self.agreements(integrated), tolerance)
+
+    def _rows(self, plan: FirstLayer | None) -> Rows:
+        return Rows(self.make, self.seed, self.shape, self.probe, POINTS, self.output, plan, self.device, self.head)
+
+    def _reduction(self, plan: FirstLayer | None) -> Reduction:
+        points = len(self.probe.points(self.shape, POINTS, 0))
+        if plan is None:
+            return Reduction(math.prod(self.shape), 1 / points, lambda form: form, rows_memory=2**40)
+        return Reduction(plan.positions, plan.scale / points, plan.form)
+
+
+def decisive(agreements: Iterator[PilotComparison], tolerance: float) -> PilotComparison:
+    """The first comparison that decides about the tolerance, or the last one."""
+    for seen in agreements:
+        if seen.within(tolerance) or seen.outside(tolerance):
+            break
+    return seen
+
+
+def not_shown(seen: PilotComparison, tolerance: float) -> str:
+    return f"{seen.members} members do not show the tolerance {tolerance:g} to be met ({seen.text})"
+
+
+@dataclass(frozen=True)
+class PilotComparison:
+    """Sampled over estimated, with errors; `corr` of the two."""
+
+    members: int
+    corr: Estimate
+    scale: Estimate
+    along: dict[str, Estimate] = field(default_factory=dict)
+
+    def within(self, tolerance: float) -> bool:
+        """Shown to be within it: Corr ≥ 1 − tolerance, and the scale as far off as that allows."""
+        room = math.sqrt(2 * tolerance)  # 1 − Corr = ε²/2 for a relative error ε
+        sure = abs(self.scale.value - 1) + SURE * self.scale.stderr <= room
+        return sure and self.corr.value - SURE * self.corr.stderr >= 1 - tolerance
+
+    def outside(self, tolerance: float) -> bool:
+        """Shown to be off by more."""
+        room = math.sqrt(2 * tolerance)
+        scale = abs(self.scale.value - 1) - FAR_OFF * self.scale.stderr > room
+        return scale or self.corr.value + FAR_OFF * self.corr.stderr < 1 - tolerance
+
+    @property
+    def remarks(self) -> str:
+        """Single directions that are off although the whole is not, to stand after "within the tolerance"; or ""."""
+        off = {n: r for n, r in self.along.items() if abs(r.value - 1) > max(WORTH_SAYING, FAR_OFF * r.stderr)}
+        return "".join(f"; along {n} sampled over estimated is {r.value:.2f} ± {r.stderr:.2f}" for n, r in off.items())
+
+    @property
+    def text(self) -> str:
+        scale = f"{self.scale.value:.3f} ± {self.scale.stderr:.3f}"
+        return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {scale}"
+
+
+def compared_with(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> PilotComparison:
+    """Compare an estimate with plainly sampled members, other ones than it may be made of. centre: mean of the points.
+
+    For Corr the estimate counts as it stands: its own noise is a part of its error.
+    """
+    if plain.trace() == 0 or estimate.trace() == 0:  # no direction to compare: both are zero, or one is wrong
+        same = Estimate(float(plain.trace() == estimate.trace()), 0.0, plain.parts)
+        return PilotComparison(plain.parts, same, same)
+    fixed = _as_it_stands(estimate)
+    along = {}
+    if centre is not None and float(centre.norm()) > 0:
+        along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
+    if plain.parts >= 4:
+        along["leading directions of the sample"] = leading_ratio(fixed, plain)
+    with warnings.catch_warnings():
+        # a Corr that a few members leave undefined shows nothing, quietly
+        warnings.simplefilter("ignore", GrainWarning)
+        corr = correlation(fixed, plain)
+    return PilotComparison(plain.parts, corr, ratio_of(trace(plain), trace(estimate)), along)
+
+
+def _as_it_stands(form: Form) -> Form:
+    """Without its parts."""
+    if isinstance(form, Kronecker):
+        return Kronecker(_as_it_stands(form.core), form.copies, form.order)
+    return Dense(form.dense()) if form.parts else form
