@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from netgrain.cli.parsing import as_text, one_sentence_errors, print_rows
-from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
-from netgrain.runtime.cost import Cost, CostEngine, duration, explore
 
 if TYPE_CHECKING:
-    from netgrain.runtime.cost import Cost
+    from netgrain.runtime.cost import Cost, CostEngine
 
 EXAMPLES = """\b
 Examples:
@@ -103,6 +101,9 @@ def plan_geometry(
     sample: Callable[[CostEngine], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
 ) -> Cost:
     """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
+    from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
+    from netgrain.runtime.cost import CostEngine, duration, explore
+
     planner = CostEngine(stop=True)
     planner.label = "members"
     started = time.monotonic()

@@ -194,7 +194,7 @@ def test_out_writes_four_files_that_agree(run: Run) -> None:
     ],
 )
 def test_sizes_of_the_input_reach_the_model(run: Run, spec: str, shape: str, options: dict[str, int]) -> None:
-    family = shell.family(spec, shell.parse_input(shape))
+    family = shell.family_from_text(spec, shell.parse_input(shape))
     assert isinstance(family, netgrain.models.specs.ModelSpec)
     assert dict(family.options) == options
 
@@ -223,7 +223,7 @@ def test_warning_is_one_line_and_the_zero_share_is_told(run: Run) -> None:
 
 
 def test_other_warnings_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(RuntimeWarning, match="not ours"), shell.plain_words():
+    with pytest.warns(RuntimeWarning, match="not ours"), shell.one_sentence_errors():
         warnings.warn("not ours", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == ""
 
@@ -514,7 +514,7 @@ def test_doctor_notices_wrong_results(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_doctor_reports_what_it_cannot_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(name: str) -> doctor.Check:
+    def fails(name: str) -> doctor.Finding:
         raise RuntimeError("no luck")
 
     monkeypatch.setattr(doctor, "LOOKS", {"luck": fails})

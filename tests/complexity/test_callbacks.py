@@ -491,7 +491,7 @@ def test_samples_do_not_move_the_loader_or_the_generators() -> None:
 def test_missing_extra_is_one_sentence(
     module: str, blocked: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"netgrain.integrations.{module}"
+    name = f"netgrain.complexity.{module}_callback"
     for other in [m for m in sys.modules if m.split(".")[0] in blocked]:
         monkeypatch.delitem(sys.modules, other)
     for other in blocked:
@@ -504,7 +504,7 @@ def test_missing_extra_is_one_sentence(
 
 def test_importing_netgrain_imports_no_framework() -> None:
     code = (
-        "import sys, netgrain, netgrain.complexity, netgrain.complexity.tracker, netgrain.integrations; "
+        "import sys, netgrain, netgrain.complexity, netgrain.complexity.tracker, netgrain.complexity.callbacks; "
         "print([m for m in ('lightning', 'pytorch_lightning', 'transformers', 'tensorboard') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

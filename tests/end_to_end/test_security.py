@@ -50,12 +50,12 @@ PACKAGE = Path(ng.__file__).parent
 UNPICKLERS = ("pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib")
 ALLOWED = {  # file, what it uses → why that is right
     (
-        "data/formats.py",
+        "data/image_files.py",
         "pickle",
     ): "CIFAR-10's python layout; its Unpickler makes stand-ins and refuses every other name",
-    ("models/imports.py", "exec"): "runs the one file that the user named as MODEL",
-    ("engine/on_ray.py", "cloudpickle"): "Ray's own transport between processes that the user started",
-    ("engine/on_slurm.py", "cloudpickle"): "submitit's own transport between jobs that the user started",
+    ("models/user_code.py", "exec"): "runs the one file that the user named as MODEL",
+    ("runtime/on_ray.py", "cloudpickle"): "Ray's own transport between processes that the user started",
+    ("runtime/on_slurm.py", "cloudpickle"): "submitit's own transport between jobs that the user started",
 }
 
 
@@ -449,7 +449,7 @@ def test_cells_of_a_table_are_no_formulas() -> None:
 def test_cells_that_the_page_writes_are_those_of_the_package() -> None:
     if (node := shutil.which("node")) is None:
         pytest.skip("needs node, to run the page's JavaScript")
-    script = (PACKAGE / "audit" / "templates" / "frame.js").read_text()
+    script = (PACKAGE / "auditing" / "templates" / "frame.js").read_text()
     start = script.index("function cell(")
     function = script[start : script.index("\n}\n", start) + 3]
     values = [*CELLS, -1, 2.5]

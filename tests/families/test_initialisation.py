@@ -431,7 +431,7 @@ def test_the_compiler_is_not_imported() -> None:
     code = """
 import sys, torch
 from torch import nn
-from netgrain.families.initialisation import Laws
+from netgrain.families.initialisation import Initialisation
 from netgrain.models import ViT
 def w():
     a = torch.empty(3, 4).normal_(0, 1).mul_(2).add_(1).sub_(1).div_(2).neg_()
@@ -442,8 +442,8 @@ class M(nn.Module):
     def __init__(self):
         super().__init__()
         self.w = nn.Parameter(w())
-assert Laws(M).of("w").text == "constant 2"
-assert Laws(ViT).on_meta
+assert Initialisation(M).of("w").text == "constant 2"
+assert Initialisation(ViT).on_meta
 print("sympy" in sys.modules or "torch._dynamo" in sys.modules)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

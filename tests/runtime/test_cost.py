@@ -111,7 +111,7 @@ def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
         runner.map(hungry, [{"megabytes": 1, "j": j} for j in range(count)], "second")
         raise ZeroDivisionError
 
-    planning._explore(lambda: chain(PlanningRunner(tmp_path, planner)), planner.plan)
+    planning.explore(lambda: chain(PlanningRunner(tmp_path, planner)), planner.plan)
     assert [(s.label, s.units) for s in planner.plan.stages] == [("first", 2), ("second", 2)]
     assert planner.plan.notes == ["what comes after second depends on its results (ZeroDivisionError)"]
 
@@ -120,7 +120,7 @@ def test_several_experiments_in_one_table(monkeypatch: pytest.MonkeyPatch, tmp_p
     def planned(name: str, *_: Any, **__: Any) -> Cost:
         return Cost([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
 
-    monkeypatch.setattr(planning, "plan_experiment", planned)
+    monkeypatch.setattr("netgrain.experiments.registry.plan_experiment", planned)
     whole = of_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
     assert [(s.label, s.units, s.seconds, s.memory) for s in whole.stages] == [("a", 10, 1.9, GB), ("b", 10, 1.9, GB)]
     assert whole.disk == 2000
