@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.audits import audit
+import netgrain as ng
 
 
 class Net(nn.Module):
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("report.html"))
     parser.add_argument("--samples", type=int, default=2000)
     arguments = parser.parse_args()
-    found = audit(Net, *data(arguments.samples), name="Net", data="checkerboards", note="made up, unit noise")
+    found = ng.audit(Net, *data(arguments.samples), name="Net", data="checkerboards", note="made up, unit noise")
     print(found)
     print(f"\nlook at {found.save(arguments.out)}")
 

@@ -7,9 +7,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from netgrain.auditing.audits import audit
-from netgrain.auditing.comparisons import compare
-from netgrain.auditing.pages import comparison
+import netgrain as ng
 from netgrain.data import load
 from netgrain.models import MLP, ResNet18, ViT
 
@@ -26,12 +24,10 @@ def main() -> None:
         "ResNet18": partial(ResNet18, channels=1, image_size=8, width=arguments.width),
         "ViT": partial(ViT, channels=1, image_size=8, patch=4, width=arguments.width),
     }
-    audits = [audit(make, train.X, train.y, name=n, data="digits", note=train.note) for n, make in families.items()]
-    report = compare(audits)
-    for verdict in report["verdicts"]:
-        print(f"- {verdict['text']}")
-    arguments.out.write_text(comparison(report))
-    print(f"\nlook at {arguments.out}")
+    audits = [ng.audit(make, train.X, train.y, name=n, data="digits", note=train.note) for n, make in families.items()]
+    found = ng.compare(audits)
+    print(found)
+    print(f"\nlook at {found.save(arguments.out)}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ from . import (
 from . import (
     training as training,
 )
+from .auditing.audits import audit as audit
+from .auditing.comparisons import compare as compare
+from .auditing.signals import visible as visible
 from .complexity.estimators import geometric_complexity as geometric_complexity
 from .complexity.sweeps import sweep as sweep
 from .complexity.tracker import ComplexityTracker as ComplexityTracker

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netgrain.auditing.label_relevance import known_of
+from netgrain.auditing.axes import known_of
 from netgrain.auditing.places import how, where
 from netgrain.geometry.spectrum import NULL
 from netgrain.geometry.value import Geometry

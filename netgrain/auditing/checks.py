@@ -51,6 +51,7 @@ def check_options(
     *,
     features: Sequence[str] | None,
     G: Geometry | None,
+    probe: Any,
     weights: Mapping[str, Tensor] | None,
     keep: float,
     members: int | None,
@@ -62,6 +63,8 @@ def check_options(
         raise NetgrainError(f"G is {type(G).__name__}, expected a Geometry, as of ng.average_geometry(make, {shape}).")
     if G is not None and G.d != math.prod(shape):
         raise NetgrainError(f"G is {G.d}-dimensional, the samples have {math.prod(shape)} entries; use the same input.")
+    if G is not None and probe is not None:
+        raise NetgrainError("probe= belongs to making G, and a G was given; leave one of them out.")
     if weights is not None and not (
         isinstance(weights, Mapping) and all(isinstance(tensor, Tensor) for tensor in weights.values())
     ):

@@ -4,26 +4,132 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from netgrain.auditing.audits import Audit
 from netgrain.auditing.checks import comparable
+from netgrain.auditing.pages import comparison
+from netgrain.runtime.files import write_whole
 from netgrain.runtime.versions import __version__
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 
 
-def compare(audits: Sequence[Audit]) -> dict[str, Any]:
-    """The reports side by side, and who reacts more strongly to the directions of the labels."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Several audits of the same data, with a verdict for each pair.
+
+    Its repr lists the verdicts, one in each line.
+
+    Parameters
+    ----------
+    report : dict
+        The reports under "audits" and the verdicts under "verdicts", as plain values for JSON.
+
+    See Also
+    --------
+    compare : Makes one.
+    """
+
+    report: dict[str, Any]
+
+    @property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """For each pair of audits: the names ("between"), the level and the text."""
+        found: list[dict[str, Any]] = self.report["verdicts"]
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The reports and the verdicts, as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Lists, numbers and words by key.
+        """
+        return self.report
+
+    def html(self) -> str:
+        """The audits side by side as one HTML page that works offline.
+
+        Returns
+        -------
+        str
+            The page. It loads nothing and holds its numbers as JSON.
+        """
+        return comparison(self.report)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or the numbers alone if the name ends in ``.json``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, in a folder that exists.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
+        path = Path(path)
+        text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
+        return write_whole(path, text.encode())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {verdict['text']}" for verdict in self.verdicts)
+
+
+def compare(audits: Sequence[Audit]) -> Comparison:
+    """Compare several audits of the same data, pair by pair.
+
+    Parameters
+    ----------
+    audits : sequence of Audit
+        Two or more, of the same samples and labels.
+
+    Returns
+    -------
+    Comparison
+        The reports side by side, and for each pair which network reacts more strongly to the directions of the labels.
+
+    Raises
+    ------
+    NetgrainError
+        If there are fewer than two audits, or if they are of different data.
+
+    See Also
+    --------
+    audit : Makes the audit of one family.
+
+    Examples
+    --------
+    A network and itself cannot be told apart.
+
+    >>> from functools import partial
+    >>> import torch
+    >>> from netgrain.auditing import audit
+    >>> from netgrain.models import MLP
+    >>> X = torch.randn(64, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    >>> make = partial(MLP, channels=1, image_size=2, outputs=2)
+    >>> one, two = (audit(make, X, (X[:, 0, 0, 0] > 0).long(), name=name) for name in ("A", "B"))
+    >>> compare([one, two]).verdicts[0]["text"].partition(":")[0]
+    'A and B cannot be told apart'
+    """
     reports = comparable(audits)
-    return {
-        "netgrain": __version__,
-        "date": str(datetime.date.today()),
-        "audits": reports,
-        "verdicts": [verdict(a, b) for a, b in itertools.combinations(reports, 2)],
-    }
+    return Comparison(
+        {
+            "netgrain": __version__,
+            "date": str(datetime.date.today()),
+            "audits": reports,
+            "verdicts": [verdict(a, b) for a, b in itertools.combinations(reports, 2)],
+        }
+    )
 
 
 def verdict(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much of a label lies where a family reacts most: class means, a linear rule, and a probe for what is not linear.
+"""How much of a label lies where a family reacts most: class means, a linear rule, and a test for what is not linear.
 
 Directions v_i are the eigenvectors of G, λ_i their eigenvalues. The leading ones carry 99 % of tr G (whole blocks of
 equal eigenvalues); the others are the weak ones. For an MLP at the origin all are leading. This is what fresh networks
@@ -14,102 +14,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from netgrain.auditing.axes import Axes
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Form
-from netgrain.geometry.spectrum import FULL_LIMIT, NULL, Spectrum, blocks_of, decompose
-from netgrain.geometry.structured_forms import Kronecker
-from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
-LEADING = 0.99  # of tr G
 FOLDS = 8  # of the samples, for error bars
-PROBE_SAMPLES = 4000  # behind a distance correlation
-MOST_PROBED = 1024  # directions probed for what is not linear
+TEST_SAMPLES = 4000  # behind a distance correlation
+MOST_TESTED = 1024  # directions tested for what is not linear
 SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity, at least
 DROPPED = (0.5, 0.7, 0.9, 0.95)  # shares of tr G whose directions are also tried alone
-FACTOR = 2.0  # by which an eigenvalue of a sample may be too small
-NEIGHBOURS, RATIO = 8, 1.25  # at least so many ranks are averaged, and all within this ratio
-HELD_OUT = 4  # one member in so many confirms what the others found
 NULLS = 4  # permutations of the labels, to know what chance gives
-
-
-@dataclass(frozen=True, eq=False)
-class Axes:
-    """The directions of a geometry as an orthonormal basis, in the order of their strength."""
-
-    values: Tensor  # (d,) eigenvalues of G, descending
-    vectors: Tensor  # (d, d) rows
-    blocks: list[tuple[int, int]]
-    leading: int  # so many of them, from the first, carry 99 % of the trace
-    known: int  # so many eigenvalues are above the noise of the sample; all of them where nothing was sampled
-
-
-def axes_of(G: Geometry) -> Axes:
-    """The eigenvectors of G, completed to a basis where a sample has fewer rows than there are directions."""
-    if G.d > FULL_LIMIT and not isinstance(G.form, Kronecker):  # of which a geometry gives its leading ones only
-        whole = _whole(G.form)
-        return axes(whole.values, whole.vectors, [(b.start, b.stop) for b in blocks_of(whole.values)], known_of(G))
-    values = torch.zeros(G.d, dtype=torch.float64)
-    values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
-    return axes(values, G.directions().flatten(1), [(b.start, b.stop) for b in G.blocks()], known_of(G))
-
-
-def axes(values: Tensor, vectors: Tensor, blocks: list[tuple[int, int]], known: int | None = None) -> Axes:
-    """Eigenvalues and eigenvectors; the leading ones carry 99 % of the trace, and a block is never cut."""
-    if not float(values.sum()) > 0:
-        raise NetgrainError(
-            "the input gradient of this family is exactly zero, so it reacts to no direction at initialisation; "
-            "probe the features below the last layer, or give a trained checkpoint."
-        )
-    cumulative = values.cumsum(0) / values.sum()
-    last = int((cumulative < LEADING * (1 - 1e-12)).sum())
-    stop = next((b for a, b in blocks if a <= last < b), len(values))
-    return Axes(values, vectors, blocks, stop, len(values) if known is None else known)
-
-
-def known_of(G: Geometry) -> int:
-    """How many eigenvalues of a sampled geometry, from the largest, are above the noise of the sample.
-
-    Sampling spreads a spectrum out: the smallest eigenvalues come out too small, and as zero beyond the number of rows.
-    So the directions of three quarters of the members (or points) are measured on the others, over neighbouring ranks;
-    from where those react more than FACTOR times as strongly as it looked, nothing is known. All d where nothing was
-    sampled.
-
-    >>> known_of(Geometry.from_matrix(torch.eye(3)))
-    3
-    """
-    form = G.form.core if isinstance(G.form, Kronecker) else G.form
-    copies = G.d // form.size
-    form = form.batched()
-    if form.parts < 2:
-        return 0 if form.parts and G.method == "sampled" else G.d
-    held_out = range(0, form.parts, HELD_OUT)
-    first, second = form.subset([i for i in range(form.parts) if i not in held_out]), form.subset(held_out)
-    if not min(first.trace(), second.trace()) > 0:
-        return G.d
-    spectrum = _whole(first)
-    # both relative to their sums: single networks may be many times as steep as others
-    here = spectrum.values / first.trace()
-    there = (spectrum.vectors * second.matvec(spectrum.vectors)).sum(1) / second.trace()
-    start = 0
-    while start < len(there):
-        stop = min(max(start + NEIGHBOURS, round(start * RATIO)), len(there))
-        # NULL: neither reacts, and that is known
-        if float(there[start:stop].mean()) > FACTOR * float(here[start:stop].mean()) + NULL:
-            return start * copies
-        start = stop
-    beyond = 1 - float(there.sum())  # the rank of the first part
-    return G.d if beyond <= NULL * form.size else start * copies
-
-
-def _whole(form: Form) -> Spectrum:
-    """All eigenvalues and eigenvectors that are not zero, whatever the size."""
-    if form.size <= FULL_LIMIT:
-        return decompose(form)
-    ascending, columns = torch.linalg.eigh(form.dense())
-    return Spectrum(ascending.flip(0).clamp(min=0), columns.T.flip(0), 1, complete=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +40,7 @@ class Relevance:
     linear: dict[str, Estimate]  # accuracy of a linear rule on "all", "leading", "weak" directions
     by_count: dict[int, Estimate]  # the same on so many leading directions: what dropping the others costs
     chance: float  # share of the largest class
-    probed: Tensor  # indices of directions
+    tested: Tensor  # indices of directions
     dependence: Tensor  # squared distance correlation with the label along them, 0 for independence
     dependence_leading: Estimate  # share of the dependence found
     difficulty: Estimate
@@ -148,9 +64,9 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     variance, between, _ = whole.along(V)
     total = variance.sum()
     explained = (between / variance.clamp(min=1e-12 * float(variance.max()))).clamp(0, 1)
-    inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:PROBE_SAMPLES]], V[:k], len(X)), len(X))
-    probed, dependence, per_fold = _dependence(axes, X, y, order, seed)
-    p_inside, difficulty = _located(axes, probed, dependence, per_fold)
+    inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:TEST_SAMPLES]], V[:k], len(X)), len(X))
+    tested, dependence, per_fold = _dependence(axes, X, y, order, seed)
+    p_inside, difficulty = _located(axes, tested, dependence, per_fold)
     counts = whole.counts
     linear, by_count = _linear(axes, X, y, order, folds)
     return Relevance(
@@ -162,7 +78,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
         linear=linear,
         by_count=by_count,
         chance=float(counts.max() / counts.sum()),
-        probed=probed,
+        tested=tested,
         dependence=dependence,
         dependence_leading=p_inside,
         difficulty=difficulty,
@@ -344,17 +260,17 @@ def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
 
 
 def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Probed directions, their dependence above chance, and the same without each of the eight parts of the samples."""
+    """Tested directions, their dependence above chance, and the same without each of the eight parts of the samples."""
     d = len(axes.values)
     generator = torch.Generator().manual_seed(derived_seed(seed, "probed directions"))
-    if d <= MOST_PROBED:
-        probed = torch.arange(d)
+    if d <= MOST_TESTED:
+        tested = torch.arange(d)
     else:  # the leading ones, which matter most, and a random choice of the others
-        first = MOST_PROBED // 2
-        rest = first + torch.randperm(d - first, generator=generator)[: MOST_PROBED - first].sort().values
-        probed = torch.cat([torch.arange(first), rest])
-    rows = order[:PROBE_SAMPLES]
-    projected = X[rows] @ axes.vectors[probed].T.float()
+        first = MOST_TESTED // 2
+        rest = first + torch.randperm(d - first, generator=generator)[: MOST_TESTED - first].sort().values
+        tested = torch.cat([torch.arange(first), rest])
+    rows = order[:TEST_SAMPLES]
+    projected = X[rows] @ axes.vectors[tested].T.float()
     labels = y[rows]
     found = distance_correlation(projected, labels)
     nulls = torch.stack(
@@ -368,18 +284,18 @@ def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> t
         # what chance gives falls as one over the number of samples
         chance = threshold * len(rows) / int(kept.sum())
         without.append((distance_correlation(projected[kept], labels[kept]) - chance).clamp(min=0))
-    return probed, (found - threshold).clamp(min=0), without
+    return tested, (found - threshold).clamp(min=0), without
 
 
-def _located(axes: Axes, probed: Tensor, dependence: Tensor, without: list[Tensor]) -> tuple[Estimate, Estimate]:
+def _located(axes: Axes, tested: Tensor, dependence: Tensor, without: list[Tensor]) -> tuple[Estimate, Estimate]:
     """The share of the dependence in leading directions, and the difficulty; errors by the jackknife."""
-    # where only some of the later directions were probed, each stands for several
-    weight = torch.ones(len(probed), dtype=torch.float64)
-    d, first = len(axes.values), MOST_PROBED // 2
-    if len(probed) < d:
-        weight[first:] = (d - first) / (len(probed) - first)
-    inside = (probed < axes.leading).double()
-    relative = axes.values[probed] / axes.values.mean()
+    # where only some of the later directions were tested, each stands for several
+    weight = torch.ones(len(tested), dtype=torch.float64)
+    d, first = len(axes.values), MOST_TESTED // 2
+    if len(tested) < d:
+        weight[first:] = (d - first) / (len(tested) - first)
+    inside = (tested < axes.leading).double()
+    relative = axes.values[tested] / axes.values.mean()
 
     def both(found: Tensor) -> tuple[float, float]:
         p = found * weight

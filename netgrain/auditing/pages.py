@@ -1,5 +1,7 @@
 """The page of an audit: one HTML file that needs no network, no server and no library.
 
+The frame is templates/audit.html.jinja; each section brings templates/sections/KEY.html.jinja and its figures.
+
 Text and tables are written here and escaped by jinja2; plots are drawn in the browser from the JSON inside the page.
 The page loads nothing (a Content-Security-Policy forbids it) and runs one script, named by its hash.
 """
@@ -10,13 +12,15 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
+
+from netgrain.auditing.sections.registry import sections
 
 STYLES = ("palette.css", "layout.css", "parts.css", "print.css")
 SHARED = ("dom.js", "axes.js", "plots.js", "frame.js", "directions.js")
@@ -32,19 +36,20 @@ def page(report: Mapping[str, Any]) -> str:
     >>> "&lt;script&gt;" in html, "<script>\\"" in html, "not measured" in html
     (True, False, True)
     """
-    return _render("audit.html.jinja", report, "audit.js", figures=_grouped(figures(report)))
+    grouped = [(group, list(some)) for group, some in groupby(rows(report), key=lambda row: row.group)]
+    return _render("audit.html.jinja", report, "audit.js", figures=grouped, panels=panels())
 
 
 def comparison(report: Mapping[str, Any]) -> str:
     """The HTML page of `netgrain compare`: verdicts, a row per number, spectra in one plot, directions side by side."""
     audits = [audit for audit in _sequence(report.get("audits")) if isinstance(audit, Mapping)]
-    across = zip(*(figures(audit) for audit in audits), strict=True)
-    rows = [(row[0].group, row[0].label, row[0].meaning, [cell.text for cell in row]) for row in across]
-    grouped = [(group, list(rows)) for group, rows in groupby(rows, key=lambda row: row[0])]
+    across = zip(*(rows(audit) for audit in audits), strict=True)
+    table = [(row[0].group, row[0].label, row[0].meaning, [cell.text for cell in row]) for row in across]
+    grouped = [(group, list(some)) for group, some in groupby(table, key=lambda row: row[0])]
     return _render("comparison.html.jinja", report, "comparison.js", audits=audits, grouped=grouped)
 
 
-class Figure(NamedTuple):
+class Row(NamedTuple):
     """One number of the audit as a person reads it."""
 
     group: str
@@ -53,51 +58,27 @@ class Figure(NamedTuple):
     meaning: str
 
 
-def figures(report: Mapping[str, Any]) -> list[Figure]:
+def rows(report: Mapping[str, Any]) -> list[Row]:
     """Every single number of an audit; the same rows in the same order for any audit, so that they can be compared."""
+    shown = {"number": number, "share": share, "text": text}
+    found = [figure for section in sections().values() for figure in section.figures(report)]
+    return [Row(f.group, f.label, shown[f.kind](_at(report, *f.path)), f.meaning) for f in found]
 
-    def row(group: str, label: str, shown: Any, *path: str, meaning: str = "") -> Figure:
-        return Figure(group, label, shown(_at(report, *path)), meaning)
 
-    geometry, leading, labels = "Geometry", "Leading directions", "Labels"
-    rest, pruning = "Complexity", "Samples"
-    inside = str(_at(report, "leading", "definition") or "")
-    return [
-        row(geometry, "Taken", text, "geometry", "where"),
-        row(geometry, "How", text, "geometry", "how"),
-        row(geometry, "Correlation with the true geometry", number, "geometry", "corr_with_truth"),
-        row(geometry, "Input dimension", number, "geometry", "d"),
-        row(geometry, "Trace", number, "geometry", "trace", meaning="Sum of all eigenvalues of G = E[JᵀJ]."),
-        row(geometry, "Effective rank", number, "geometry", "effective_rank",
-            meaning="How many directions of equal weight would be as spread out as this spectrum."),
-        row(geometry, "Strongest direction", number, "geometry", "largest", meaning="1 is the average direction."),
-        row(geometry, "Eigenvalues above the noise", number, "geometry", "known",
-            meaning="All of them where nothing was sampled."),
-        row(geometry, "Zero gain where G is taken", number, "zero", "at_probe"),
-        row(geometry, "Invisible", number, "zero", "invisible",
-            meaning="Lost before the first activation: no input makes the network react to them."),
-        row(geometry, "Directions for 50 %", number, "geometry", "directions_50", meaning="of the trace of G"),
-        row(geometry, "Directions for 90 %", number, "geometry", "directions_90", meaning="of the trace of G"),
-        row(geometry, "Directions for 99 %", number, "geometry", "directions_99", meaning="of the trace of G"),
-        row(leading, "Number of directions", number, "leading", "count", meaning=inside),
-        row(leading, "Data variance inside", share, "leading", "data_variance"),
-        row(leading, "Data variance outside", share, "leading", "weak_variance"),
-        row(labels, "Class-mean signal inside", share, "labels", "mean_difference",
-            meaning="Share of the differences between class means that lies in leading directions."),
-        row(labels, "Linear rule, all directions", share, "labels", "linear", "all", meaning="accuracy"),
-        row(labels, "Linear rule, leading directions", share, "labels", "linear", "leading", meaning="accuracy"),
-        row(labels, "Linear rule, weak directions", share, "labels", "linear", "weak", meaning="accuracy"),
-        row(labels, "Chance", share, "labels", "linear", "chance"),
-        row(labels, "Non-linear signal inside", share, "labels", "nonlinear",
-            meaning="By distance correlation with the class along each direction."),
-        row(labels, "Difficulty", number, "labels", "difficulty",
-            meaning="Logarithm of an average eigenvalue over that where the label is; no prediction of accuracy."),
-        row(labels, "Reaction in words", text, "labels", "words"),
-        row(pruning, "Share of samples kept", share, "samples", "keep"),
-        row(rest, "Geometric complexity at initialisation", number, "complexity", "initial"),
-        row(rest, "Geometric complexity, trained", number, "complexity", "trained"),
-        row(rest, "Correlation of trained and initial geometry", number, "complexity", "moved", "corr"),
-    ]  # fmt: skip
+def panels() -> list[tuple[str, str, list[str]]]:
+    """The tabs of the page: id, name, and the templates that fill it; the frame adds to the first and to the last."""
+    found: dict[str, tuple[str, list[str]]] = {"overview": ("Overview", [])}
+    for key, section in sections().items():
+        if section.panel != "numbers":
+            found.setdefault(section.panel or key, (section.title or key.capitalize(), []))[1].extend(_template(key))
+    found["numbers"] = ("Numbers", [t for key, s in sections().items() if s.panel == "numbers" for t in _template(key)])
+    return [(panel, name, templates) for panel, (name, templates) in found.items()]
+
+
+def _template(key: str) -> list[str]:
+    """The template of a section, where it has one."""
+    name = f"sections/{key}.html.jinja"
+    return [name] if name in _templates() else []
 
 
 def number(value: Any) -> Markup:
@@ -170,14 +151,15 @@ def _environment() -> Environment:
 
 
 @cache
+def _templates() -> frozenset[str]:
+    return frozenset(_environment().list_templates())
+
+
+@cache
 def _source(name: str) -> str:
     environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
-
-
-def _grouped(rows: Sequence[Figure]) -> list[tuple[str, list[Figure]]]:
-    return [(group, list(members)) for group, members in groupby(rows, key=lambda row: row.group)]
 
 
 def _at(report: Any, *path: str) -> Any:

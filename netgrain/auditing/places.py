@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from netgrain.families.members import Family
 from netgrain.families.probes import Data, Probe, probe_named
+from netgrain.geometry.average import average_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -19,8 +22,43 @@ POINTS = 512  # samples, chosen by the seed, that stand for all
 TOLERANCE = 0.05
 
 
-def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where G is taken and how precisely: a number of networks that was asked for, or a tolerance."""
+
+    probe: Probe | None = None
+    members: int | None = None
+    tolerance: float | None = None
+
+    def geometry(
+        self,
+        make: Family,
+        input_shape: Sequence[int],
+        *,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        progress: bool | None = None,
+    ) -> Geometry:
+        """The average geometry of a family there."""
+        return average_geometry(
+            make,
+            input_shape,
+            probe=self.probe,
+            members=self.members,
+            tolerance=self.tolerance,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+
+
+def place_of(probe: Probe | str | None, X: Tensor, *, members: int | None = None, seed: int = 0) -> Place:
     """None or "data": POINTS of the samples. "origin" and "gaussian:σ" by name, or a probe of your own."""
+    found = _probe_of(probe, X, seed)
+    return Place(found, members, TOLERANCE if members is None and isinstance(found, Data) else None)
+
+
+def _probe_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
     if probe is not None and not isinstance(probe, str | Probe):
         raise NetgrainError(
             f"probe expects 'data', 'origin', 'gaussian:0.1' or a probe such as ng.Data(X), found "
@@ -30,19 +68,9 @@ def place_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
         return probe
     if probe not in (None, DATA):
         return probe_named(probe, X)
-    chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(seed, "audit points")))[
-        :POINTS
-    ]
+    generator = torch.Generator().manual_seed(derived_seed(seed, "audit points"))
+    chosen = torch.randperm(len(X), generator=generator)[:POINTS]
     return Data(X[chosen.sort().values], name="data")
-
-
-def options_for(place: Probe | None, members: int | None) -> dict[str, Any]:
-    """How `average_geometry` is called there: a number of networks that was asked for, or a tolerance."""
-    if members is not None:
-        return {"probe": place, "members": members}
-    if not isinstance(place, Data):
-        return {"probe": place}
-    return {"probe": place, "tolerance": TOLERANCE}
 
 
 def where(G: Geometry, samples: int | None = None) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
 from netgrain.families.members import Family
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
@@ -127,23 +129,84 @@ class Visibility:
 
 def visible(
     make: Family,
-    signal: Tensor | np.ndarray[Any, Any],  # input_shape; any length but zero
+    signal: Tensor | np.ndarray[Any, Any],
     input_shape: Sequence[int] | None = None,
-    G: Geometry | None = None,
     *,
+    G: Geometry | None = None,
+    method: Literal["auto", "closed-form", "sampled"] = "auto",
+    probe: Probe | None = None,
+    output: Output = "all",
+    members: int | None = None,
+    tolerance: float | None = None,
+    probes: int | None = None,
+    first_layer: Literal["auto", "never", "always"] = "auto",
     layers: bool = True,
     layer_members: int = 32,
     seed: int = 0,
-    **options: Any,
+    device: torch.device | str | None = None,
+    progress: bool | None = None,
 ) -> Visibility:
-    """How strongly a family reacts to a pattern: its gain, its rank among directions, the layer that loses it.
+    """How strongly fresh networks of a family react to a pattern.
 
-    input_shape: that of the signal by default. G: the family's geometry where it is known already; otherwise
-    `ng.average_geometry` makes it with these options (which belong to it), among them probe=, where G is taken: the
-    origin by default, Data(X) for your samples. layers=False leaves out the layer, which is sought with layer_members
-    fresh networks.
+    The gain of a pattern u is g(u) = uᵀGu · d / (‖u‖² tr G), so that 1 is an average direction of the d-dimensional
+    input space. The result also ranks it among other directions, and names the layer that loses it.
 
-    An average pool over two neighbours does not see their difference, whatever follows:
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    signal : Tensor or array of shape input_shape
+        The pattern. Its length does not matter.
+    input_shape : sequence of int, optional
+        Shape of one input without the batch axis; that of the signal by default.
+    G : Geometry, optional
+        The geometry of the family, if you have it already. Options about making G cannot be given with it.
+    method : {"auto", "closed-form", "sampled"}, default "auto"
+        How G is obtained, as in `average_geometry`.
+    probe : Probe, optional
+        Where G is taken: the origin by default, ``Data(X)`` for your samples.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    members : int, optional
+        Number of networks to sample.
+    tolerance : float, optional
+        Stop sampling once the expected correlation with the true G reaches ``1 - tolerance``.
+    probes : int, optional
+        Points for each network (sampled), or in total (closed form).
+    first_layer : {"auto", "never", "always"}, default "auto"
+        Whether sampling averages over the first layer exactly.
+    layers : bool, default True
+        Look for the layer that loses the pattern.
+    layer_members : int, default 32
+        Number of networks to look for it with.
+    seed : int, default 0
+        Network i depends on ``(seed, i)`` only.
+
+    Returns
+    -------
+    Visibility
+        The gain with its error, its ranks, the word for it, and the layer that loses the pattern.
+
+    Other Parameters
+    ----------------
+    device : torch.device or str, optional
+        Device for sampling G.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If the signal is zero, not finite or of another shape, or if G is zero.
+
+    See Also
+    --------
+    audit : The same question about a data set and its labels.
+    layer_profile : Gains of several directions after every layer.
+
+    Examples
+    --------
+    An average pool over two neighbours does not see their difference, whatever follows.
 
     >>> from torch import nn
     >>> def make():
@@ -155,14 +218,30 @@ def visible(
     u = _direction(signal, input_shape, G)
     shape = tuple(u.shape)
     if G is None:
-        G = average_geometry(make, shape, seed=seed, **options)
-    elif options:
-        raise NetgrainError(f"{next(iter(options))}= belongs to making G, and a G was given; leave one of them out.")
+        G = average_geometry(
+            make,
+            shape,
+            method=method,
+            probe=probe,
+            output=output,
+            members=members,
+            tolerance=tolerance,
+            probes=probes,
+            first_layer=first_layer,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+    else:
+        given = {"probe": probe, "members": members, "tolerance": tolerance, "probes": probes}
+        asked = [name for name, value in given.items() if value is not None]
+        asked += [name for name, value in (("method", method), ("first_layer", first_layer)) if value != "auto"]
+        if asked or output != "all":
+            name = (*asked, "output")[0]
+            raise NetgrainError(f"{name}= belongs to making G, and a G was given; leave one of them out.")
     values, errors = relative_gains(G, u[None])
     gain = float(values[0]) if float(values[0]) > ROUNDING else 0.0
-    profile = (
-        layer_profile(make, u[None], members=layer_members, probe=options.get("probe"), seed=seed) if layers else None
-    )
+    profile = layer_profile(make, u[None], members=layer_members, probe=probe, seed=seed) if layers else None
     return Visibility(
         direction=u,
         gain=Estimate(gain, float(errors[0]), G.form.parts),

@@ -1,11 +1,12 @@
-"""What one change of an architecture gives back: the geometry of a family before and after submodules are swapped."""
+"""What a change of an architecture gives back: a family with submodules swapped, its geometry before and after."""
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from netgrain.auditing.gains import relative_gains
 from netgrain.auditing.places import where
 from netgrain.families.members import Family, built, family_name, forward, member, model_dtype
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry, corr
@@ -111,15 +114,74 @@ def what_if(
     input_shape: Sequence[int],
     *,
     keep: int = 8,
-    **options: Any,
+    method: Literal["auto", "closed-form", "sampled"] = "auto",
+    probe: Probe | None = None,
+    output: Output = "all",
+    members: int | None = None,
+    tolerance: float | None = None,
+    probes: int | None = None,
+    first_layer: Literal["auto", "never", "always"] = "auto",
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    progress: bool | None = None,
 ) -> WhatIf:
-    """The geometry of a family before and after some of its submodules are replaced.
+    """Geometry of a family before and after some of its submodules are replaced.
 
-    swap: dotted names of submodules → modules, or callables that return a fresh one. keep: directions that gained most.
-    options: those of `ng.average_geometry`, for both, among them probe= (the origin by default, Data(X) for your
-    samples); without them the closed form is taken where there is one.
+    Both geometries are taken in the same way. Weights that are not replaced are the same before and after.
 
-    An average pool over two neighbours hides their difference (1, −1); without the pool its gain is that of their sum:
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    swap : mapping of str to Module or callable
+        Dotted names of submodules, and what replaces each: a module, whose parameters are drawn anew for every member,
+        or a callable that returns a fresh one.
+    input_shape : sequence of int
+        Shape of one input without the batch axis.
+    keep : int, default 8
+        Number of directions that gained most to return.
+    method : {"auto", "closed-form", "sampled"}, default "auto"
+        How both geometries are obtained, as in `average_geometry`.
+    probe : Probe, optional
+        Where they are taken: the origin by default, ``Data(X)`` for your samples.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    members : int, optional
+        Number of networks to sample for each geometry.
+    tolerance : float, optional
+        Stop sampling once the expected correlation with the true G reaches ``1 - tolerance``.
+    probes : int, optional
+        Points for each network (sampled), or in total (closed form).
+    first_layer : {"auto", "never", "always"}, default "auto"
+        Whether sampling averages over the first layer exactly.
+    seed : int, default 0
+        Network i depends on ``(seed, i)`` only.
+
+    Returns
+    -------
+    WhatIf
+        Both geometries, their correlation, and the directions that gained most.
+
+    Other Parameters
+    ----------------
+    device : torch.device or str, optional
+        Device for sampling.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If there is no submodule of a name, or if the network does not run with the replacement.
+
+    See Also
+    --------
+    average_geometry : The geometry of one family, and what the options mean.
+    audit : Tries changes on your data with ``swaps=``.
+
+    Examples
+    --------
+    An average pool over two neighbours hides their difference (1, −1); without the pool its gain is that of their sum.
 
     >>> def make():
     ...     return nn.Sequential(nn.AvgPool1d(2), nn.Flatten(), nn.Linear(1, 1, bias=False))
@@ -133,10 +195,27 @@ def what_if(
     shape = checked_shape(input_shape)
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
         raise NetgrainError(f"expected keep as a positive whole number of directions, found {keep!r}.")
+
+    def geometry(family: Family) -> Geometry:
+        return average_geometry(
+            family,
+            shape,
+            method=method,
+            probe=probe,
+            output=output,
+            members=members,
+            tolerance=tolerance,
+            probes=probes,
+            first_layer=first_layer,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+
     family = Swapped(make, swap)
-    before = average_geometry(make, shape, **options)
+    before = geometry(make)
     _check_fits(family, shape)
-    after = average_geometry(family, shape, **options)
+    after = geometry(family)
     zero = before.trace.value == 0 or after.trace.value == 0
     if zero or before.full_trace is not None or after.full_trace is not None:
         c = Estimate(float("nan")) if zero else corr(before, after)
@@ -247,3 +326,42 @@ def _called(new: Replacement) -> str:
     if isinstance(new, nn.Module):
         return " ".join(repr(new).split())
     return getattr(new, "__name__", None) or type(new).__name__
+
+
+# --- as written on the command line ----------------------------------------------------------------------------------
+
+
+def parsed_swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
+    """NAME=LAYER(arguments) → a module of torch.nn; arguments are plain values, nothing else is evaluated.
+
+    >>> parsed_swaps(["pool1=AvgPool2d(2, stride=1)"])
+    {'pool1': AvgPool2d(kernel_size=2, stride=1, padding=0)}
+    """
+    found: dict[str, nn.Module] = {}
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if not equals or not name.strip() or not text.strip():
+            raise NetgrainError(f"--what-if expects NAME=LAYER as in \"pool1=AvgPool2d(2)\", found '{change}'.")
+        found[name.strip()] = _layer(text.strip())
+    return found
+
+
+def _layer(text: str) -> nn.Module:
+    try:
+        call = ast.parse(text if "(" in text else text + "()", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        args = [ast.literal_eval(a) for a in call.args]
+        kwargs = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg is not None}
+    except (SyntaxError, ValueError) as e:
+        raise NetgrainError(f"'{text}' is not a layer with plain arguments; write it as AvgPool2d(2) or GELU().") from e
+    layers = [n for n in dir(nn) if isinstance(getattr(nn, n), type) and issubclass(getattr(nn, n), nn.Module)]
+    if call.func.id not in layers:
+        hint = did_you_mean(call.func.id, layers) or " Expected a class of torch.nn."
+        raise NetgrainError(f"torch.nn has no layer {call.func.id!r}.{hint}")
+    try:
+        made = getattr(nn, call.func.id)(*args, **kwargs)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise NetgrainError(f"'{text}' could not be made ({e}); check its arguments.") from e
+    assert isinstance(made, nn.Module)
+    return made

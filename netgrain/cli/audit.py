@@ -141,18 +141,15 @@ def compare(
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
         from netgrain.auditing.comparisons import compare as side_by_side
-        from netgrain.runtime.files import write_whole
 
         samples = _samples(data, data_dir, download, size, limit, strict, seed)
-        report = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])
+        found = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])
         if not as_json or out != Path("compare.html"):
-            from netgrain.auditing.pages import comparison
-
-            write_whole(out, (as_text(report) if out.suffix == ".json" else comparison(report)).encode())
+            found.save(out)
     if as_json:
-        typer.echo(as_text(report))
+        typer.echo(as_text(found.report))
         return
-    print_rows([(" and ".join(v["between"]), v["text"]) for v in report["verdicts"]])
+    print_rows([(" and ".join(v["between"]), v["text"]) for v in found.verdicts])
     typer.echo(f"\nthe page is {out}")
 
 
@@ -184,12 +181,11 @@ def _audited(
     changes: list[str] | tuple[str, ...],
 ) -> Audit:
     from netgrain.auditing.audits import audit as audited
-    from netgrain.auditing.changes import parsed_swaps, with_swaps
+    from netgrain.auditing.swaps import parsed_swaps
 
     shape = tuple(samples.X.shape[1:])
     make = family_from_text(model, shape, outputs=max(len(samples.classes), 2))
-    swap = parsed_swaps(changes)
-    found = audited(
+    return audited(
         make,
         samples.X,
         samples.y,
@@ -199,12 +195,12 @@ def _audited(
         classes=samples.classes,
         features=getattr(samples, "features", None),
         weights=state,
+        swaps=parsed_swaps(changes),
         probe=probe,
         keep=keep,
         members=members,
         seed=seed,
     )
-    return with_swaps(found, make, swap, samples, seed=seed) if swap else found
 
 
 # --- about a model alone ----------------------------------------------------------------------------------------------
@@ -231,10 +227,8 @@ def visible(
 
         (pattern,) = read_arrays(signal, "signal")
         shape = tuple(pattern.shape)
-        options: dict[str, Any] = {} if members is None else {"members": members}
-        found = seen(
-            family_from_text(model, shape), pattern, input_shape=shape, probe=parse_probe(probe), seed=seed, **options
-        )
+        make = family_from_text(model, shape)
+        found = seen(make, pattern, input_shape=shape, probe=parse_probe(probe), members=members, seed=seed)
     typer.echo(as_text(found.as_dict()) if as_json else repr(found))
 
 

@@ -261,13 +261,12 @@ def _scored(
     members: int | None,
     seed: int,
 ) -> tuple[Dataset, Geometry]:
-    from netgrain.auditing.places import options_for, place_of
-    from netgrain.geometry.average import average_geometry
+    from netgrain.auditing.places import place_of
 
     samples = samples_of(data, data_dir, download, size, limit, seed)
     shape = tuple(samples.X.shape[1:])
     make = family_from_text(model, shape)
-    return samples, average_geometry(make, shape, seed=seed, **options_for(place_of(probe, samples.X, seed), members))
+    return samples, place_of(probe, samples.X, members=members, seed=seed).geometry(make, shape, seed=seed)
 
 
 def _write_csv(out: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -16,8 +16,8 @@ import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.alignment import align, label_directions
 from netgrain.auditing.audits import audit
-from netgrain.auditing.changes import parsed_swaps
 from netgrain.auditing.comparisons import compare
+from netgrain.auditing.swaps import parsed_swaps
 from netgrain.cli.app import app
 from netgrain.data import isotropic
 from netgrain.geometry.provenance import Provenance
@@ -161,9 +161,9 @@ def test_two_networks_side_by_side(G: ng.Geometry) -> None:
     report = compare(
         [audit(lenet, X, y, G=G, name="lenet", progress=False), audit(mlp, X, y, name="mlp", progress=False)]
     )
-    (verdict,) = report["verdicts"]
+    (verdict,) = report.verdicts
     assert verdict["text"].startswith("lenet has these labels more in its grain than mlp")
-    same = compare([audit(mlp, X, y, name=n, progress=False) for n in ("a", "b")])["verdicts"][0]
+    same = compare([audit(mlp, X, y, name=n, progress=False) for n in ("a", "b")]).verdicts[0]
     assert "cannot be told apart" in same["text"]
 
 

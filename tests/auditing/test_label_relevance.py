@@ -8,7 +8,8 @@ import torch
 
 import netgrain as ng
 from netgrain import NetgrainError
-from netgrain.auditing.label_relevance import Axes, axes_of, distance_correlation, known_of, relevance
+from netgrain.auditing.axes import Axes, axes_of, known_of
+from netgrain.auditing.label_relevance import distance_correlation, relevance
 from netgrain.data import isotropic
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
@@ -152,7 +153,7 @@ def test_eigenvalues_below_the_noise_of_a_sample_are_not_known() -> None:
 
 
 def test_all_directions_of_a_geometry_too_large_for_its_whole_spectrum(monkeypatch: pytest.MonkeyPatch) -> None:
-    from netgrain.auditing import label_relevance as room
+    from netgrain.auditing import axes as room
     from netgrain.geometry import spectrum
 
     for module in (spectrum, room):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from netgrain.auditing.pages import comparison, figures, number, page, share, text
+from netgrain.auditing.pages import comparison, number, page, rows, share, text
 from tests.auditing.audit_example import (
     BREAKING,
     CLOSING,
@@ -229,7 +229,7 @@ def test_numbers_as_a_person_reads_them(shown: Callable[[Any], Any], value: Any,
 
 def test_comparison_has_one_row_per_number_and_one_cell_per_audit() -> None:
     html = comparison(several())
-    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", html, re.DOTALL)
-    assert len(rows) == len(figures(example()))
-    assert {row.count("<td") for row in rows} == {3}
+    found = re.findall(r"<tr><th scope=\"row\">.*?</tr>", html, re.DOTALL)
+    assert len(found) == len(rows(example()))
+    assert {row.count("<td") for row in found} == {3}
     assert "91 % ± 1 of the class signal" in html

@@ -285,7 +285,7 @@ OPTIONS = [
         says="the same data: samples is 60 in audit 0 and 45 in audit 1",
     ),
     Mistake("compare other labels", lambda: compare([good(), audited(net, X, Y.roll(1) * (Y > 1))]), says="per class"),
-    Mistake("compare two", lambda: compare([good(), good()]), right=lambda r: len(r["verdicts"]) == 1),
+    Mistake("compare two", lambda: compare([good(), good()]), right=lambda found: len(found.verdicts) == 1),
 ]
 
 AUDIT = ("audit", "mlp", "--data")

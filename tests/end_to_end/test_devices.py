@@ -17,7 +17,8 @@ import netgrain as ng
 from netgrain import complexity, equivariant, groups
 from netgrain.auditing.alignment import align
 from netgrain.auditing.audits import audit
-from netgrain.auditing.label_relevance import axes_of, relevance
+from netgrain.auditing.axes import axes_of
+from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.layer_gains import layer_profile
 from netgrain.auditing.signals import visible
 from netgrain.auditing.swaps import what_if
@@ -542,7 +543,7 @@ def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any, **options: Any) -> None:
         raise Asked(str(options["device"]))
 
-    monkeypatch.setattr("netgrain.auditing.audits.average_geometry", asked)
+    monkeypatch.setattr("netgrain.auditing.places.average_geometry", asked)
     monkeypatch.setattr("netgrain.runtime.devices.is_there", lambda _: True)
     with pytest.raises(Asked, match="cuda"):
         audit(net, *samples(), device="cuda")

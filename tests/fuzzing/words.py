@@ -135,7 +135,7 @@ def _read_set(text: str) -> None:
 
 
 def _read_layers(text: str) -> None:
-    from netgrain.auditing.changes import parsed_swaps
+    from netgrain.auditing.swaps import parsed_swaps
 
     parsed_swaps([text])
 

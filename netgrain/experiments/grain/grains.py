@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from netgrain.auditing.label_relevance import Axes, axes
+from netgrain.auditing.axes import Axes
 from netgrain.data.dataset import Dataset, Split
 from netgrain.data.images import load
 from netgrain.families.members import Family
@@ -115,8 +115,8 @@ class Grain:
         return torch.div(vector, vector.norm())
 
     def axes(self) -> Axes:
-        """The same for `netgrain.auditing.label_relevance`."""
-        return axes(self.values, self.directions.flatten(1), self.blocks)
+        """The same for the audit."""
+        return Axes.of(self.values, self.directions.flatten(1), self.blocks)
 
     def geometry(self) -> Geometry:
         """The matrix again, for scores, flips and samples."""

@@ -1,0 +1,212 @@
+"""The grain itself: the geometry and its spectrum, the leading directions, and those without any reaction."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from netgrain.auditing.axes import Axes
+from netgrain.auditing.invisible import invisible_within
+from netgrain.auditing.label_relevance import Relevance
+from netgrain.auditing.places import how, where
+from netgrain.auditing.sections.contract import (
+    Figure,
+    Report,
+    Section,
+    Sentence,
+    Subject,
+    estimate,
+    number,
+    numbers,
+    percent,
+)
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.spectrum import NULL
+
+CURVE_POINTS = 300
+MOST_ZEROS = 1024  # zeros of G among which invisible directions are looked for
+ALIKE = 2.0  # times an average direction: a network whose strongest direction is below that has no grain to speak of
+LEADING_MEANS = (
+    "The leading directions are the strongest ones that together carry 99 % of the network's average geometry "
+    "(directions of equal strength are never separated). To the others, the weak ones, the output of a fresh network "
+    "reacts little. That says nothing about what training reaches: networks do learn from weak directions."
+)
+
+
+# --- measured ---------------------------------------------------------------------------------------------------------
+
+
+def measure(subject: Subject) -> dict[str, Any]:
+    """The keys geometry, spectrum, leading and zero."""
+    axes, found = subject.axes, subject.relevance
+    inside = found.variance_leading
+    return {
+        "geometry": _geometry(subject),
+        "spectrum": _spectrum(axes, found),
+        "leading": {
+            "count": axes.leading,
+            "definition": LEADING_MEANS,
+            "data_variance": estimate(inside),
+            "weak_variance": estimate(Estimate(1 - inside.value, inside.stderr, inside.n)),
+        },
+        "zero": _zeros(subject),
+    }
+
+
+def _geometry(subject: Subject) -> dict[str, Any]:
+    G, axes = subject.G, subject.axes
+    return {
+        "method": G.method,
+        "how": how(G),
+        "probe": G.about.probe or None,
+        "where": where(G, len(subject.X)),
+        "exact": G.exact,
+        "members": G.members,
+        "corr_with_truth": None if math.isnan(G.fidelity) else G.fidelity,
+        "trace": estimate(G.trace),
+        "effective_rank": estimate(G.effective_rank),
+        "d": G.d,
+        "known": axes.known,
+        "largest": number(float(axes.values[0] / axes.values.mean())),
+        **{f"directions_{round(100 * s)}": G.directions_for(s) for s in (0.5, 0.9, 0.99)},
+        "notes": list(G.about.notes),
+        "zero": False,
+    }
+
+
+def _zeros(subject: Subject) -> dict[str, Any]:
+    """Directions to which no network reacts at the probe, and those among them that are invisible at any input."""
+    axes = subject.axes
+    if axes.known < len(axes.values):
+        return {"at_probe": None, "invisible": None}  # too few gradients to tell zero from small
+    first = int((axes.values > NULL * axes.values[0]).sum())
+    count = len(axes.values) - first
+    if count > MOST_ZEROS:
+        return {"at_probe": count, "invisible": None}
+    candidates = axes.vectors[first:].reshape(-1, *subject.shape)
+    found = invisible_within(subject.make, candidates, seed=subject.seed) if count else ()
+    return {"at_probe": count, "invisible": len(found)}
+
+
+def curve_index(d: int) -> list[int]:
+    """The ranks, counted from 0, at which spectra of d directions are drawn: evenly on a logarithmic axis."""
+    return sorted({min(d - 1, round(d ** (j / (CURVE_POINTS - 1))) - 1) for j in range(CURVE_POINTS)})
+
+
+def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
+    index = curve_index(len(axes.values))
+    at = torch.tensor(index)
+    data = found.spectrum / found.spectrum.mean()
+    along = found.variance / found.variance.mean()
+    network = numbers(axes.values[at] / axes.values.mean())
+    return {
+        "index": index,
+        "network": [v if i < axes.known else None for i, v in zip(index, network, strict=True)],
+        "flat": [1.0] * len(index),
+        "data": numbers(data[at]),
+        "data_along": numbers(along[at]),
+    }
+
+
+# --- said -------------------------------------------------------------------------------------------------------------
+
+
+def sentences(report: Report) -> list[Sentence]:
+    """How strong the grain is, what has no gain, what is not known, and how much of the data lies outside."""
+    made = (_said_of_grain, _said_of_zeros, _said_of_noise, _said_of_variance)
+    return [s for s in (say(report) for say in made) if s]
+
+
+def _said_of_grain(r: Report) -> Sentence:
+    g, model = r["geometry"], r["model"]
+    more = (
+        f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} "
+        "directions. The geometry G is the average of JᵀJ over fresh networks, J being the derivative of the outputs "
+        "by the input. It depends on where it is taken: at the origin, at the data or at noise it is another matrix."
+    )
+    start = f"G {g['where']}: the strongest direction of {model} is {g['largest']:.3g} times an average one"
+    if g["largest"] < ALIKE:
+        return {"level": "note", "text": f"{start}, so it has no grain to speak of there.", "more": more}
+    text = f"{start}, and {g['directions_90']} of {g['d']} directions carry 90 % of G."
+    return {"level": "note", "text": text, "more": more}
+
+
+def _said_of_zeros(r: Report) -> Sentence | None:
+    zeros, invisible = r["zero"]["at_probe"], r["zero"]["invisible"]
+    d, place = r["geometry"]["d"], r["geometry"]["where"]
+    if not zeros:
+        return None
+    if invisible:
+        rest = f" {zeros - invisible} more have zero gain {place}." if zeros > invisible else ""
+        return {
+            "level": "warn",
+            "text": f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
+            "more": "They are lost before the first activation (a stride, a crop, an average), so they change nothing "
+            "at any input and whatever the weights are. This was read off the traced network and confirmed on other "
+            "ones.",
+        }
+    unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
+    return {
+        "level": "note",
+        "text": f"{zeros} of {d} directions have zero gain {place}.",
+        "more": "That is a statement about this place only. Elsewhere the network may react to them, and training may "
+        f"use them.{unknown}",
+    }
+
+
+def _said_of_noise(r: Report) -> Sentence | None:
+    g = r["geometry"]
+    if g["known"] >= g["d"]:
+        return None
+    return {
+        "level": "warn",
+        "text": f"Of the {g['d']} eigenvalues the first {g['known']} are known; the others are below the noise of "
+        f"{g['members']} networks.",
+        "more": "Directions found with three quarters of the networks were measured on the others. Beyond that rank "
+        "those react more than twice as strongly as it looked, so the spectrum is drawn up to there. The numbers of "
+        "directions for 90 and 99 % are lower bounds, and the share of the variance outside of the leading ones is an "
+        "upper bound. Ask for more networks (members=, --members) to know more.",
+    }
+
+
+def _said_of_variance(r: Report) -> Sentence:
+    return {
+        "level": "note",
+        "text": f"{percent(r['leading']['weak_variance'])} of the variance of {r['data']['name']} lies outside of the "
+        f"{r['leading']['count']} leading directions.",
+        "more": r["leading"]["definition"],
+    }
+
+
+# --- shown ------------------------------------------------------------------------------------------------------------
+
+
+def figures(report: Report) -> list[Figure]:
+    """The numbers about the geometry and about its leading directions."""
+    geometry, leading, definition = "Geometry", "Leading directions", report.get("leading")
+    inside = str((definition.get("definition") if isinstance(definition, dict) else None) or "")
+    return [
+        Figure(geometry, "Taken", "text", ("geometry", "where")),
+        Figure(geometry, "How", "text", ("geometry", "how")),
+        Figure(geometry, "Correlation with the true geometry", "number", ("geometry", "corr_with_truth")),
+        Figure(geometry, "Input dimension", "number", ("geometry", "d")),
+        Figure(geometry, "Trace", "number", ("geometry", "trace"), "Sum of all eigenvalues of G = E[JᵀJ]."),
+        Figure(geometry, "Effective rank", "number", ("geometry", "effective_rank"),
+               "How many directions of equal weight would be as spread out as this spectrum."),
+        Figure(geometry, "Strongest direction", "number", ("geometry", "largest"), "1 is the average direction."),
+        Figure(geometry, "Eigenvalues above the noise", "number", ("geometry", "known"),
+               "All of them where nothing was sampled."),
+        Figure(geometry, "Zero gain where G is taken", "number", ("zero", "at_probe")),
+        Figure(geometry, "Invisible", "number", ("zero", "invisible"),
+               "Lost before the first activation: no input makes the network react to them."),
+        *(Figure(geometry, f"Directions for {share} %", "number", ("geometry", f"directions_{share}"),
+                 "of the trace of G") for share in (50, 90, 99)),
+        Figure(leading, "Number of directions", "number", ("leading", "count"), inside),
+        Figure(leading, "Data variance inside", "share", ("leading", "data_variance")),
+        Figure(leading, "Data variance outside", "share", ("leading", "weak_variance")),
+    ]  # fmt: skip
+
+
+SECTION = Section(order=10, measure=measure, sentences=sentences, figures=figures, panel="overview")
