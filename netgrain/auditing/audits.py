@@ -57,7 +57,7 @@ class Audit:
 
     @property
     def kept(self) -> Tensor:
-        """Indices of the samples that stay when the lowest-scored ones are dropped, of shape (kept,)."""
+        """Indices of the samples that stay when the lowest-scored are dropped."""
         return torch.tensor(self.report["samples"]["kept"], dtype=torch.int64)
 
     def as_dict(self) -> dict[str, Any]:
