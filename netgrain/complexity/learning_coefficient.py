@@ -26,7 +26,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
-from netgrain.training.gradient_flow import Loss, LossLike, checked_targets, loss_of
+from netgrain.training.losses import Loss, LossLike, checked_targets, loss_of
 
 BLOCKS = 10  # a trace is cut into so many means, whose scatter allows for correlated draws
 UNSETTLED = 5.0  # standard errors between the halves of a chain that call for a warning

@@ -32,17 +32,8 @@ from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.threads import one_thread
-from netgrain.training.gradient_flow import (
-    Loss,
-    LossLike,
-    _call,
-    check_loss,
-    checked_targets,
-    loss_of,
-    prepare_forward_mode,
-    twice_differentiable,
-    weight_velocity,
-)
+from netgrain.training.gradient_flow import called_with, prepare_forward_mode, twice_differentiable, weight_velocity
+from netgrain.training.losses import Loss, LossLike, check_loss, checked_targets, loss_of
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
 EXACT = 128  # norms of matrices up to this size are taken over all coordinates
@@ -260,7 +251,7 @@ class LossCurvature:
                 try:
                     with forward_mode.dual_level() if rates else nullcontext():
                         dual = {n: forward_mode.make_dual(parameters[n], t) for n, t in speed.items()}
-                        found = self._at(partial(_call, model, parameters | dual), x, y, V.to(x), rates=rates)
+                        found = self._at(partial(called_with, model, parameters | dual), x, y, V.to(x), rates=rates)
                 except NotImplementedError as e:
                     reason = str(e).splitlines()[0]
                     raise NetgrainError(f"rates need forward-mode derivatives of the model: {reason}") from e

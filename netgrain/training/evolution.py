@@ -34,18 +34,9 @@ from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
 from netgrain.training.delta import Delta, Evolution
-from netgrain.training.gradient_flow import (
-    Loss,
-    LossLike,
-    Rates,
-    check_loss,
-    checked_targets,
-    forward_rates,
-    loss_of,
-    rates_for,
-    weight_velocity,
-)
+from netgrain.training.gradient_flow import Rates, forward_rates, rates_for, weight_velocity
 from netgrain.training.last_layer import Head, head_or_reason
+from netgrain.training.losses import Loss, LossLike, check_loss, checked_targets, loss_of
 from netgrain.training.one_hidden_layer import Shallow, find_shallow
 from netgrain.training.pairs import PairRows
 

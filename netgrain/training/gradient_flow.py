@@ -3,7 +3,7 @@
     θ̇ = −∇_θ L(θ),      a = ∇ₓf(x),      b = d/dt ∇ₓf(x) = ∇²_{x,θ}f(x) · θ̇
 
 b is a directional derivative of a: forward mode over reverse mode gives both in one pass, and the mixed Hessian is
-never formed. L sums over samples: ½Σ‖f − y‖² ("sse"), Σ −log softmax(f)_y ("cross-entropy"), or it is the user's own.
+never formed. L is a loss of `netgrain.training.losses`, summed over samples.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_mode
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -27,118 +25,10 @@ from netgrain.families.members import forward, model_dtype
 from netgrain.families.outputs import Output, select
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.samples import checked_labels, tensor_of
+from netgrain.training.losses import Loss
 
 SAMPLES_AT_ONCE = 256  # fixed, so that a result never depends on how work was cut into pieces
-LossLike = str | Callable[[Tensor, Tensor], Tensor]
 Rates = Callable[[nn.Module, dict[str, Tensor], Tensor, Output], tuple[Tensor, Tensor]]
-
-
-# --- losses -------------------------------------------------------------------------------------------------------
-
-
-class NotFinite(NetgrainError):
-    """A loss or its gradient is NaN or Inf."""
-
-
-@dataclass(frozen=True)
-class Loss:
-    """loss(outputs (samples, k), targets) → the sum over samples; a user's own may be anything that gives a scalar."""
-
-    name: str
-    value: Callable[[Tensor, Tensor], Tensor]
-    additive: bool  # known to be a sum over samples, so that slices of the data may be added up
-
-    def derivative(self, f: Tensor, y: Tensor, who: str = "the model") -> Tensor:
-        """∂L/∂f, shape of f (samples, k)."""
-        with torch.enable_grad():
-            leaf = f.detach().requires_grad_(True)
-            total = self.value(leaf, y)
-            if not isinstance(total, Tensor) or total.dim() != 0:
-                found = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
-                raise NetgrainError(f"expected a loss that returns one number as a tensor, found {found}; sum it.")
-            if not bool(torch.isfinite(total)):
-                raise NotFinite(
-                    f"the loss of {who} is {float(total.detach())}, expected a finite number "
-                    f"(outputs up to {float(f.abs().max()):.3g}); look at the labels and the scale of the data."
-                )
-            slope = torch.autograd.grad(total, leaf, allow_unused=True)[0] if total.requires_grad else None
-        if slope is None:
-            raise NetgrainError("the loss does not depend on the model's outputs; expected a function of (outputs, y).")
-        if not bool(torch.isfinite(slope).all()):
-            raise NotFinite(f"the gradient of the loss of {who} has NaN or Inf; use a loss that is smooth there.")
-        return slope
-
-
-def _sse(outputs: Tensor, targets: Tensor) -> Tensor:
-    return (outputs - targets).square().sum() / 2
-
-
-def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    if outputs.shape[1] == 1:  # one logit: log(1 + exp(f)) − y f
-        return (F.softplus(outputs) - targets * outputs).sum()
-    return F.cross_entropy(outputs, targets, reduction="sum")
-
-
-def loss_of(loss: LossLike) -> Loss:
-    """A loss by name, or a user's function of (outputs, y)."""
-    if callable(loss):
-        return Loss(getattr(loss, "__name__", type(loss).__name__), loss, additive=False)
-    if loss == "sse":
-        return Loss("sse", _sse, additive=True)
-    if loss == "cross-entropy":
-        return Loss("cross-entropy", _cross_entropy, additive=True)
-    raise NetgrainError(f"loss expects 'sse', 'cross-entropy' or a function of (outputs, y), found {loss!r}.")
-
-
-def checked_targets(y: Tensor, samples: int, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
-    """Labels in the form the loss takes: (samples, k) for SSE and one logit, int64 classes for cross-entropy."""
-    y = tensor_of(y, "y")
-    if y.dim() == 0 or len(y) != samples:
-        raise NetgrainError(
-            f"expected one label per sample, {samples} of them, found shape {tuple(y.shape)}; pass the labels of X."
-        )
-    if loss.name not in ("sse", "cross-entropy"):
-        return y.to(dtype) if y.is_floating_point() else y
-    if loss.name == "cross-entropy" and outputs == 1:
-        if y.numel() != samples or not bool(((y == 0) | (y == 1)).all()):
-            raise NetgrainError(
-                f"expected labels 0 and 1 for cross-entropy on one output, found {y.dtype} {tuple(y.shape)} "
-                f"from {float(y.min()):g} to {float(y.max()):g}; relabel, as in (y > 0)."
-            )
-        return y.reshape(samples, 1).to(dtype)
-    if loss.name == "sse" and y.is_floating_point():
-        if y.numel() != samples * outputs or not bool(torch.isfinite(y).all()):
-            raise NetgrainError(
-                f"expected finite targets of shape ({samples}, {outputs}), one for each output, "
-                f"found {tuple(y.shape)}; give as many targets as the model has outputs."
-            )
-        return y.reshape(samples, outputs).to(dtype)
-    return _classes(y, outputs, loss, dtype)
-
-
-def _classes(y: Tensor, outputs: int, loss: Loss, dtype: torch.dtype) -> Tensor:
-    if outputs < 2:
-        raise NetgrainError(
-            f"labels of classes need a model with two outputs or more, found {outputs}; for one output pass "
-            "floating-point targets with loss='sse'."
-        )
-    y = checked_labels(y, len(y), outputs)
-    return F.one_hot(y, outputs).to(dtype) if loss.name == "sse" else y
-
-
-def check_loss(loss: Loss, y: Tensor, outputs: int, dtype: torch.dtype) -> None:
-    """Refuse a user's loss that does not react to the outputs at two random places."""
-    generator = torch.Generator().manual_seed(0)
-    places = torch.randn(2, len(y), outputs, generator=generator).to(y.device, dtype)
-    try:
-        if any(bool(loss.derivative(f, y).any()) for f in places):
-            return
-    except NotFinite:  # a loss need not be defined at random outputs
-        return
-    raise NetgrainError(
-        "the loss does not depend on the model's outputs: its gradient is zero; expected it to use them."
-    )
 
 
 # --- the velocity of the weights ----------------------------------------------------------------------------------
@@ -165,7 +55,7 @@ def weight_velocity(
     total = {name: in_double(torch.zeros_like(p)) for name, p in leaves.items()}
 
     def call(x: Tensor) -> Tensor:
-        return forward(partial(_call, model, leaves), x)
+        return forward(partial(called_with, model, leaves), x)
 
     slices = [slice(start, start + SAMPLES_AT_ONCE) for start in range(0, len(X), SAMPLES_AT_ONCE)]
     slopes: Tensor | None = None
@@ -218,7 +108,7 @@ def forward_rates(
         with forward_mode.dual_level(), torch.enable_grad(), twice_differentiable():
             duals = {name: forward_mode.make_dual(parameters[name].detach(), t) for name, t in weight_velocity.items()}
             x = points.detach().requires_grad_(True)
-            y = select(forward(partial(_call, model, duals), x), output)
+            y = select(forward(partial(called_with, model, duals), x), output)
             a, b = [], []
             for j in range(y.shape[1]):
                 # outputs of different points do not mix, so one backward pass serves a whole batch of points
@@ -240,7 +130,7 @@ def backward_rates(
         with torch.enable_grad(), twice_differentiable():
             leaves = {name: parameters[name].detach().requires_grad_(True) for name in weight_velocity}
             x = points.detach().requires_grad_(True)
-            y = select(forward(partial(_call, model, leaves), x), output)
+            y = select(forward(partial(called_with, model, leaves), x), output)
             a, b = [], []
             for j in range(y.shape[1]):
                 total = y[:, j].sum()
@@ -268,7 +158,8 @@ def prepare_forward_mode() -> None:
         forward_mode.make_dual(torch.zeros(1), torch.zeros(1))
 
 
-def _call(model: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> Any:
+def called_with(model: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> Any:
+    """The outputs of a model with other parameters in the place of its own."""
     return functional_call(model, parameters, (x,))
 
 

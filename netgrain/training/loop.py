@@ -7,18 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from netgrain.families.members import Family, built, forward, member, model_dtype
 from netgrain.runtime.devices import widest
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 from netgrain.training.checks import evaluating
+from netgrain.training.gradient_flow import called_with
+from netgrain.training.losses import LOSSES, batch_loss
 from netgrain.training.regularizers.base import Regularizer
 from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
 
@@ -51,7 +50,7 @@ class Run:
     def go(self, save: Callable[[], None] | None, every: int) -> None:
         """Train to the end; `save` is called every so many steps and after the last one."""
         settings, (X, y) = self.settings, self.data
-        loss_of = loss_function(settings)
+        loss_of = batch_loss(settings.loss, settings.label_smoothing)
 
         def on_rows(outputs: Tensor, targets: Tensor) -> Tensor:
             return loss_of(outputs.reshape(len(outputs), -1), targets)
@@ -215,29 +214,14 @@ def shrink(norm: Tensor, clip: float) -> Tensor:
     return torch.clamp(clip / (norm + 1e-6), max=1.0)
 
 
-def loss_function(settings: Settings) -> Callable[[Tensor, Tensor], Tensor]:
-    def sse(outputs: Tensor, targets: Tensor) -> Tensor:
-        if not targets.is_floating_point():
-            targets = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
-        return (outputs - targets).square().sum() / 2
-
-    if settings.loss == "sse":
-        return sse
-    if settings.loss == "mse":
-        return lambda outputs, targets: sse(outputs, targets) / len(outputs)
-    if settings.label_smoothing:
-        return partial(F.cross_entropy, label_smoothing=settings.label_smoothing)
-    return F.cross_entropy
-
-
 def full_loss(model: nn.Module, X: Tensor, y: Tensor, settings: Settings, batch: int = 1024) -> float:
     """The loss over all samples in eval mode (their mean, or their sum for "sse"); the model is left as found."""
-    loss_of, total = loss_function(settings), 0.0
+    loss_of, total = batch_loss(settings.loss, settings.label_smoothing), 0.0
     place = next((p.device for p in model.parameters()), torch.device("cpu"))
     with evaluating(model), torch.no_grad():
         for start in range(0, len(X), batch):
             x, t = (data[start : start + batch].to(place) for data in (X, y))
-            total += float(loss_of(forward(model, x), t)) * (1 if settings.loss == "sse" else len(x) / len(X))
+            total += float(loss_of(forward(model, x), t)) * (len(x) / len(X) if LOSSES[settings.loss].mean else 1)
     return total
 
 
@@ -258,7 +242,7 @@ def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = No
     0.5
     """
     place = next((p.device for p in model.parameters()), torch.device("cpu"))
-    call = model if state is None else partial(_call, model, {n: t.to(place) for n, t in state.items()})
+    call = model if state is None else partial(called_with, model, {n: t.to(place) for n, t in state.items()})
     X, labels = checked_samples(X), tensor_of(y, "y")
     right = 0
     with evaluating(model), torch.no_grad():
@@ -268,7 +252,3 @@ def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = No
                 labels = checked_labels(labels, len(X), outputs.shape[1])
             right += int((outputs.argmax(1) == labels[start : start + batch].to(place)).sum())
     return right / len(X)
-
-
-def _call(model: nn.Module, state: State, x: Tensor) -> Any:
-    return functional_call(model, state, (x,))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from netgrain.families.members import Family, member
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
+from netgrain.training.losses import LOSSES
 
 State = dict[str, Tensor]
 
@@ -63,10 +64,11 @@ class Settings:
         _expect(self.batch is None or (_whole(self.batch) and self.batch >= 1), "batch", full, self.batch)
         _expect(self.decay in ("linear", None), "decay", "'linear' or None", self.decay)
         _expect(self.clip is None or (_real(self.clip) and self.clip > 0), "clip", "a positive norm or None", self.clip)
-        _expect(self.loss in ("cross-entropy", "sse", "mse"), "loss", "'cross-entropy', 'sse' or 'mse'", self.loss)
+        losses = [name for name, row in LOSSES.items() if row.on_batch is not None]
+        _expect(self.loss in losses, "loss", f"one of {', '.join(map(repr, losses))}", self.loss)
         smooth = _real(self.label_smoothing) and 0 <= self.label_smoothing < 1
         _expect(smooth, "label_smoothing", "a number in [0, 1)", self.label_smoothing)
-        _expect(self.loss == "cross-entropy" or not self.label_smoothing, "label_smoothing", "0", self.label_smoothing)
+        _expect(LOSSES[self.loss].smooths or not self.label_smoothing, "label_smoothing", "0", self.label_smoothing)
         _expect(isinstance(self.replacement, bool), "replacement", "True or False", self.replacement)
         often = self.stop_every
         _expect(often is None or (_whole(often) and often >= 1), "stop_every", "a whole number ≥ 1 or None", often)

@@ -13,7 +13,8 @@ from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from netgrain.families.members import Family
 from netgrain.runtime.devices import widest
 from netgrain.runtime.threads import one_thread
-from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, loss_function, shrink
+from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, shrink
+from netgrain.training.losses import batch_loss
 from netgrain.training.settings import Settings, State, Trained, copied
 
 
@@ -39,7 +40,7 @@ class _Together:
     """Members stacked along a first axis: a step for all of them at once."""
 
     def __init__(self, models: list[nn.Module], settings: Settings) -> None:
-        self.skeleton, self.loss_of = models[0], loss_function(settings)
+        self.skeleton, self.loss_of = models[0], batch_loss(settings.loss, settings.label_smoothing)
         stacked, self.buffers = stack_module_state(models)
         names = [name for name, p in models[0].named_parameters() if p.requires_grad]
         self.moving = {name: stacked[name].detach() for name in names}

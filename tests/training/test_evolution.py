@@ -25,8 +25,9 @@ from netgrain.models.lenet import LeNet
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training.delta import Evolution
 from netgrain.training.evolution import average_evolution, evolution_of, velocity
-from netgrain.training.gradient_flow import backward_rates, forward_rates, loss_of, rates_for, weight_velocity
+from netgrain.training.gradient_flow import backward_rates, forward_rates, rates_for, weight_velocity
 from netgrain.training.last_layer import Head, head_or_reason
+from netgrain.training.losses import loss_of
 from netgrain.training.one_hidden_layer import _moments, find_shallow
 from netgrain.training.pairs import PairRows, SymmetricPairs
 from netgrain.training.projection import Projection

@@ -451,7 +451,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no samples": (lambda: train(mlp, X4[:0], Y4[:0], S4, members=1), "at least one sample"),
     "wrong shape": (lambda: train(mlp, X4[:, :, :2], Y4, S4, members=1), "failed on inputs of shape"),
     "targets": (lambda: train(mlp, X4, Y4.float(), Settings(loss="sse"), members=1), r"targets of shape \(50, 3\)"),
-    "one output": (lambda: train(partial(mlp, outputs=1), X4, Y4 * 0, S4, members=1), "at least two outputs"),
+    "one output": (lambda: train(partial(mlp, outputs=1), X4, Y4 * 0, S4, members=1), "two outputs or more"),
     "no members": (lambda: train(mlp, X4, Y4, S4, members=0), "members as a count"),
     "same members": (lambda: train(mlp, X4, Y4, S4, members=[1, 1]), "different numbers"),
     "same module": (lambda: train(lambda: _one, X4, Y4, S4, members=2), "same module twice"),
@@ -547,7 +547,7 @@ def test_looking_at_all_samples_is_not_vmapped() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": "huber"}, "loss as 'cross-entropy', 'sse' or 'mse', found 'huber'"),
+        ({"loss": "huber"}, "loss as one of 'sse', 'cross-entropy', 'mse', found 'huber'"),
         ({"label_smoothing": 1.0}, r"label_smoothing as a number in \[0, 1\), found 1.0"),
         ({"label_smoothing": 0.1, "loss": "mse"}, "label_smoothing as 0, found 0.1"),
         ({"replacement": 1}, "replacement as True or False, found 1"),
