@@ -20,6 +20,7 @@ from torch import nn
 from netgrain.data.images import bringing, place_of
 from netgrain.data.names import SETS
 from netgrain.geometry.average import average_geometry
+from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
@@ -37,8 +38,7 @@ EXTRAS = {
     "lightning": ("lightning", "the callback for Lightning"),
     "transformers": ("transformers", "the callback for the Trainer of transformers"),
     "tensorboard": ("tensorboard", "logging to TensorBoard"),
-    "distributed": ("ray", "--engine ray"),
-    "slurm": ("submitit", "--engine slurm"),
+    **{kind.extra: (kind.package, f"--engine {kind.name}") for kind in ENGINES.values() if kind.extra and kind.package},
 }
 
 Status = Literal["info", "ok", "missing", "warning", "fail"]
@@ -156,10 +156,10 @@ def _workers(name: str) -> Finding:
 
 def _engines(name: str) -> Finding:
     """Which engines could be used; nothing is started."""
-    here = ["local", "processes"]
-    for engine, package in {"ray": "ray", "slurm": "submitit"}.items():
+    here = [kind.name for kind in ENGINES.values() if kind.package is None]
+    for kind in (k for k in ENGINES.values() if k.package is not None):
         with suppress(importlib.metadata.PackageNotFoundError):  # named among the extras
-            here.append(f"{engine} ({package} {importlib.metadata.version(package)})")
+            here.append(f"{kind.name} ({kind.package} {importlib.metadata.version(str(kind.package))})")
     return Finding(name, ", ".join(here))
 
 

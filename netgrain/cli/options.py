@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from netgrain.cli.parsing import one_sentence_errors
+from netgrain.runtime.engines import engine_names
 from netgrain.runtime.environment import environment
 
 EngineName = Annotated[
@@ -18,8 +19,8 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="Where independent work runs: local, processes, ray (extra [distributed]) or slurm (extra [slurm]), each "
-        "with options as in processes:deadline=600; decided by the work if not given.",
+        help=f"Where to run independent work: {engine_names()}, each with options as in processes:deadline=600 "
+        "(default: chosen by the size of the job).",
         show_default=False,
     ),
 ]

@@ -64,6 +64,7 @@ def show(plan: Cost, out: Path, as_json: bool) -> None:
     """Print it, then refuse what cannot fit."""
     with one_sentence_errors():
         from netgrain.runtime.engine_in_use import current
+        from netgrain.runtime.engines import is_elsewhere
         from netgrain.runtime.processes import Processes
 
         engine = current() or Processes()
@@ -72,7 +73,7 @@ def show(plan: Cost, out: Path, as_json: bool) -> None:
             typer.echo(as_text(plan.as_dict(workers, engine.name)))
         else:
             print_rows(plan.rows(workers, engine.name))
-        plan.check(workers, out, elsewhere=engine.name in ("ray", "slurm"))
+        plan.check(workers, out, elsewhere=is_elsewhere(engine))
 
 
 def _together(name: str, plan: Cost) -> list[Any]:

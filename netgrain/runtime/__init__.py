@@ -1,14 +1,15 @@
-"""Where independent work runs: here, in processes, on a Ray cluster, on SLURM. One door, the same bits.
+"""Everything a long computation needs that has nothing to do with networks.
 
-A unit is a plain JSON configuration; its result is numbers and tensors. Units are idempotent and independent, so an
-engine may run them anywhere, in any order, and again after a failure.
+Independent work is cut into units. A unit is a plain JSON configuration, its outcome is numbers and tensors, and units
+can be repeated: an engine may run them anywhere, in any order, and again after a failure, with bit-identical results.
 
-    units.py      Unit, Outcome and the protocol of an engine
-    answers.py    what a worker sends back
-    backlog.py    what is waiting, out and done; what is lost or late goes out again
-    local.py, processes.py, on_ray.py, on_slurm.py   the engines
-    choosing.py   an engine by its name; current.py the one in use
-    streams.py    members of an ensemble, several to a unit
+    units, answers, backlog            what goes to a worker, what comes back, what is waiting, lost or late
+    local, processes, on_ray, on_slurm the engines; engine_kinds, engines their table; engine_in_use the current one
+    streams                            members of an ensemble through an engine, several to a unit
+    run_folder, cost                   one file per finished unit; time, memory and disk before they are spent
+    files, packed                      written whole or not at all; tensors with a checked header
+    errors, arguments, samples         sentences about what is wrong, with arguments and with data
+    devices, memory, threads, randomness, environment, progress, versions
 """
 
 import lazy_loader

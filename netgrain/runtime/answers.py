@@ -6,26 +6,27 @@ import json
 import traceback
 import warnings
 from collections.abc import Mapping
-from typing import Any
-
-from safetensors.torch import load as from_bytes
-from safetensors.torch import save as to_bytes
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from netgrain.runtime.engine_in_use import inside_unit
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import shortage
 from netgrain.runtime.units import Outcome, Work
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Answer = tuple[bytes, bytes]  # JSON; tensors
 
 
 class UnitError(RuntimeError):
-    """The work itself failed in a worker; the message holds the worker's traceback."""
+    """The work failed in a worker; the message holds the worker's traceback."""
 
 
 def answer(work: Work, config: Mapping[str, Any]) -> Answer:
     """Do the work and say how it went. Nothing is raised: what goes wrong is part of the answer."""
+    from safetensors.torch import save as to_bytes
+
     try:
         with warnings.catch_warnings(record=True) as heard, inside_unit():
             warnings.simplefilter("ignore")
@@ -54,6 +55,8 @@ def outcome_of(found: Answer) -> Outcome:
         if facts["trace"]:
             raise UnitError(f"{facts['problem']}\n\nin a worker:\n{facts['trace']}")
         raise NetgrainError(facts["problem"])
+    from safetensors.torch import load as from_bytes
+
     for text in facts["warnings"]:
         warnings.warn(text, GrainWarning, stacklevel=2)
     return Outcome(facts["numbers"], from_bytes(found[1]), facts["seconds"])

@@ -8,8 +8,15 @@ from collections.abc import Callable
 from netgrain.runtime.errors import NetgrainError
 
 ATTEMPTS = 5  # times that a unit is lost before it is given up
-LATE = "no answer within the deadline"  # one reason for that
-SHORT = "fewer workers (most likely memory is short)"  # what helps against most others
+SHORT = "fewer workers (most likely memory is short)"  # what helps against most reasons
+
+
+class UnitLost(NetgrainError):
+    """A unit of work was begun several times and never answered."""
+
+
+class UnitLate(UnitLost):
+    """A unit of work did not answer within its deadline, each time longer, and was given up."""
 
 
 class Backlog:
@@ -70,13 +77,17 @@ class Backlog:
             self._again.remove(i)
         return True
 
-    def lost(self, i: int, why: str, remedy: str = SHORT) -> None:
+    def overdue(self, i: int) -> None:
+        """It gave no answer within its deadline, and will not."""
+        self.lost(i, "no answer within the deadline", "a longer deadline", UnitLate)
+
+    def lost(self, i: int, why: str, remedy: str = SHORT, kind: type[UnitLost] = UnitLost) -> None:
         """It will not come back: send it again, or give up with a sentence that says what to try."""
         if i not in self._open or i in self._again:
             return
         self._losses[i] = self._losses.get(i, 0) + 1
         if self._losses[i] >= self.attempts:
-            raise NetgrainError(
+            raise kind(
                 f"a unit of work was lost {self._losses[i]} times ({why}); try {remedy}, or a smaller piece of work."
             )
         self.again(i)

@@ -18,7 +18,8 @@ from typing import Any
 
 from safetensors.torch import save as to_bytes
 
-from netgrain.runtime.backlog import LATE
+from netgrain.runtime.backlog import UnitLate
+from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
@@ -27,7 +28,6 @@ from netgrain.runtime.units import Outcome, Unit, Work
 
 SAMPLES = 3  # units of a stage that are measured
 PATIENCE = 60.0  # seconds for one of them
-START = {"local": 0.0, "processes": 0.05, "ray": 8.0, "slurm": 60.0}  # seconds until the first unit begins
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Cost:
     def seconds(self, workers: int, engine: str = "processes") -> float:
         """On the clock, with so many workers as fast as this machine's cores."""
         busy = (max(s.longest, s.left * s.seconds / workers) for s in self.stages if s.left and s.seconds is not None)
-        return sum(busy) + (START[engine] if self.stages else 0.0)
+        return sum(busy) + (ENGINES[engine].start_up if self.stages and engine in ENGINES else 0.0)
 
     @property
     def unit_memory(self) -> int:
@@ -243,10 +243,8 @@ def _measured(work: Work, unit: Unit) -> _Measured | None:
     engine = Processes(1, deadline=PATIENCE, attempts=1)
     try:
         ((_, found),) = engine.run(partial(_watched, work), [unit])
-    except NetgrainError as e:
-        if LATE in str(e):
-            return None
-        raise
+    except UnitLate:
+        return None
     numbers = found.numbers["numbers"]
     disk = len(json.dumps(numbers)) + len(to_bytes(dict(found.arrays))) + 300
     return _Measured(Outcome(numbers, found.arrays), found.numbers["seconds"], found.numbers["memory"], disk)

@@ -14,7 +14,29 @@ _inside: ContextVar[bool] = ContextVar("inside a unit", default=False)
 
 @contextmanager
 def using(engine: Engine | None) -> Iterator[None]:
-    """Inside, sampling, training and sweeps go through this engine (None: nothing changes)."""
+    """Use an engine for everything inside a `with` block.
+
+    Sampling, training and sweeps inside the block run on this engine unless they are given
+    another one.
+
+    Parameters
+    ----------
+    engine : Engine or None
+        The engine; None changes nothing.
+
+    See Also
+    --------
+    netgrain.runtime.engine : An engine by its name.
+
+    Examples
+    --------
+    >>> from netgrain.runtime import Processes, using
+    >>> with using(Processes(workers=2)):
+    ...     current()
+    Processes(workers=2, deadline=None, attempts=5, name='processes')
+    >>> current() is None
+    True
+    """
     before = _current.set(engine or _current.get())
     try:
         yield
@@ -32,9 +54,11 @@ def inside_unit() -> Iterator[None]:
         _inside.reset(before)
 
 
-def current() -> Engine | None:
-    return _current.get()
-
-
-def inside_a_unit() -> bool:
+def is_inside_unit() -> bool:
+    """Whether this code runs inside a unit of an engine."""
     return _inside.get()
+
+
+def current() -> Engine | None:
+    """The engine of the innermost `using`; None outside of all."""
+    return _current.get()

@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterable
 
 
 class NetgrainError(ValueError):
-    """Base of every error netgrain raises on purpose; the command line prints it and exits with code 2."""
+    """Base of every error that netgrain raises on purpose.
+
+    The message is one sentence: what was expected, what was found, what to do. The command line
+    prints it and exits with code 2.
+    """
 
 
 class GrainWarning(UserWarning):
-    """The result is correct but a person should know something about it."""
+    """The result is correct, but you should know something about it."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

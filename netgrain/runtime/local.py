@@ -6,19 +6,40 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from netgrain.runtime.engine_in_use import inside_unit
+from netgrain.runtime.engine_kinds import EngineKind
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome, Unit, Work
 
 
 @dataclass(frozen=True)
 class Local:
-    """Units run here, each on one thread: the bits are those of every other engine."""
+    """An engine that runs one unit after the other in this process.
+
+    Each unit runs on one thread, so that results are bit-identical to those of every other engine.
+
+    Parameters
+    ----------
+    name : str, default "local"
+        Name of the engine.
+    parallel : int, default 1
+        Number of units at a time.
+
+    Examples
+    --------
+    >>> units = [Unit({"n": n}) for n in (1, 2, 3)]
+    >>> [outcome.numbers for _, outcome in Local().run(lambda config: Outcome({"square": config["n"] ** 2}), units)]
+    [{'square': 1}, {'square': 4}, {'square': 9}]
+    """
 
     name: str = "local"
     parallel: int = 1
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        """Outcomes of units, as `Engine.run`."""
         for unit in units:
             with one_thread(), inside_unit():
                 outcome = work(unit.config)
             yield unit, outcome
+
+
+LOCAL = EngineKind(name="local", make=Local, one_worker=True)

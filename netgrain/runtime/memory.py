@@ -7,9 +7,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -52,6 +53,8 @@ def _left_by_limits() -> Iterator[int]:
 
 def weights_in_bytes(make: Callable[[], nn.Module]) -> int:
     """What the weights of a network would take; none of them is made."""
+    import torch
+
     with torch.device("meta"):
         network = make()
     return sum(t.numel() * t.element_size() for t in (*network.parameters(), *network.buffers()))
@@ -63,6 +66,8 @@ def shortage(e: BaseException) -> str | None:
     >>> shortage(RuntimeError("a shape is wrong")) is None
     True
     """
+    import torch
+
     text = str(e)
     known = "DefaultCPUAllocator" in text and ("allocate memory" in text or "not enough memory" in text)
     if not (known or isinstance(e, MemoryError | torch.OutOfMemoryError)):

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
-from netgrain.runtime.backlog import LATE, Backlog
+from netgrain.runtime.backlog import Backlog
+from netgrain.runtime.engine_kinds import EngineKind, not_negative, positive, text
 from netgrain.runtime.environment import environment
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.processes import most_workers
@@ -42,15 +43,28 @@ SLOW = 10  # times as long as the slowest unit so far: then a unit is sent once 
 
 @dataclass(frozen=True)
 class Ray:
-    """Units as tasks of a Ray cluster; the bits are those of Local on machines of one kind.
+    """An engine that runs units as tasks of a Ray cluster; extra ``[distributed]``.
 
-    address: HOST:PORT of a running cluster (this machine must be one of its nodes) or "auto"; none starts one here,
-    which ends with this process. deadline: seconds after which a unit counts as hung and is begun anew. Without one, a
-    unit that takes ten times as long as the slowest so far, and two minutes at least, is sent once more, and the
-    answer that comes first counts; a unit that is only long is never given up. gpus: of each unit.
+    On machines of one kind, results are bit-identical to those of `Local`.
+
+    Parameters
+    ----------
+    workers : int, default 0
+        Number of units at a time; 0 stands for the number of processors of the cluster.
+    address : str, optional
+        ``"HOST:PORT"`` of a running cluster of which this machine is a node, or ``"auto"``; by
+        default a cluster is started here, and ends with this process.
+    deadline : float, optional
+        Seconds after which a unit counts as hung and is begun anew. By default, a unit that takes
+        ten times as long as the slowest so far, and at least two minutes, is sent once more, and
+        the first answer counts: a unit that is only long is never given up.
+    gpus : float, default 0.0
+        Number of GPUs for each unit.
+    name : str, default "ray"
+        Name of the engine.
     """
 
-    workers: int = 0  # 0: as many as the cluster has processors
+    workers: int = 0
     address: str | None = None
     deadline: float | None = None
     gpus: float = 0.0
@@ -58,9 +72,11 @@ class Ray:
 
     @property
     def parallel(self) -> int:
+        """Number of units at a time; starts or joins the cluster if `workers` is 0."""
         return self.workers or _slots(_connected(self.address), self.gpus)
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        """Outcomes of units as they are finished, as `Engine.run`."""
         if not units:
             return
         ray = _connected(self.address)
@@ -104,13 +120,23 @@ class Ray:
                     if self.deadline is None:  # perhaps it is only long: whichever answers first will do
                         backlog.again(i)
                         continue
-                    backlog.lost(i, LATE, "a longer deadline")
+                    backlog.overdue(i)
                     for reference in late:  # it is known to be hung, and would keep its processor
                         ray.cancel(reference, force=True)
         finally:
             for reference in out:
                 ray.cancel(reference, force=True)
 
+
+RAY = EngineKind(
+    name="ray",
+    make=Ray,
+    options={"address": text, "deadline": positive, "gpus": not_negative},
+    elsewhere=True,
+    start_up=8.0,
+    package="ray",
+    extra="distributed",
+)
 
 _cached: tuple[str, Work] | None = None  # of a worker process: the last work it was sent, by its address
 

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from netgrain.runtime.answers import Answer, answer, failure, outcome_of
 from netgrain.runtime.backlog import Backlog
+from netgrain.runtime.engine_kinds import EngineKind, not_negative, positive, text
 from netgrain.runtime.errors import NetgrainError, install
-from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.threads import one_thread_for_good
 from netgrain.runtime.units import Outcome, Unit, Work
 from netgrain.runtime.versions import versions
@@ -32,10 +30,29 @@ LOOK_EVERY = {"slurm": 2.0, "local": 0.1}  # seconds
 
 @dataclass(frozen=True)
 class Slurm:
-    """Jobs that each take several units; what a failed, preempted or timed-out job left is submitted again.
+    """An engine that runs units in jobs of a SLURM cluster; extra ``[slurm]``.
 
-    workers: jobs at a time. minutes, memory, partition, gpus: of one job. folder: seen by all nodes, made if it is not
-    there. cluster: "slurm", or "local" to try it out on this machine.
+    Each job takes several units. What a failed, preempted or timed-out job leaves is submitted
+    again.
+
+    Parameters
+    ----------
+    workers : int, default 8
+        Number of jobs at a time.
+    minutes : int, default 60
+        Time limit of a job.
+    memory : str, default "4GB"
+        Memory of a job.
+    partition : str, optional
+        Partition of a job; by default that of the cluster.
+    gpus : float, default 0.0
+        Number of GPUs of a job.
+    folder : str, default ".netgrain-jobs"
+        A folder that all nodes see; made if it does not exist.
+    cluster : {"slurm", "local"}, default "slurm"
+        ``"local"`` runs the jobs on this machine, to try it out.
+    name : str, default "slurm"
+        Name of the engine.
     """
 
     workers: int = 8
@@ -49,9 +66,11 @@ class Slurm:
 
     @property
     def parallel(self) -> int:
+        """Number of jobs at a time."""
         return self.workers
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        """Outcomes of units as they are finished, as `Engine.run`."""
         if not units:
             return
         room = self._room()
@@ -126,8 +145,30 @@ class Slurm:
             ) from e
 
 
+SLURM = EngineKind(
+    name="slurm",
+    make=Slurm,
+    options={
+        "minutes": positive,
+        "memory": text,
+        "partition": text,
+        "gpus": not_negative,
+        "folder": text,
+        "cluster": text,
+    },
+    elsewhere=True,
+    start_up=60.0,
+    package="submitit",
+    extra="slurm",
+)
+
+
 def _job(work: Work, configs: dict[int, dict[str, Any]], room: str, expected: dict[str, str]) -> None:
     """The units of one job, each answered by a file as soon as it is finished."""
+    import torch
+
+    from netgrain.runtime.packed import write_packed
+
     one_thread_for_good()
     for i, config in configs.items():
         if (found := versions()) == expected:
@@ -139,6 +180,8 @@ def _job(work: Work, configs: dict[int, dict[str, Any]], room: str, expected: di
 
 
 def _arrived(file: Path) -> Answer | None:
+    from netgrain.runtime.packed import read_packed
+
     if not file.exists():
         return None
     facts, arrays = read_packed(file, "answer")

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 
-import torch
-
 from netgrain.runtime.answers import Answer, answer, outcome_of
-from netgrain.runtime.backlog import ATTEMPTS, LATE, Backlog
+from netgrain.runtime.backlog import ATTEMPTS, Backlog
+from netgrain.runtime.engine_kinds import EngineKind, positive
 from netgrain.runtime.local import Local
 from netgrain.runtime.threads import one_thread_for_good
 from netgrain.runtime.units import Outcome, Unit, Work
@@ -26,6 +25,8 @@ from netgrain.runtime.units import Outcome, Unit, Work
 
 def can_fork() -> bool:
     """Forking is safe: on Linux, before CUDA is used, and not inside a worker, which has one core for itself."""
+    import torch  # late: see threads
+
     return sys.platform == "linux" and not torch.cuda.is_initialized() and multiprocessing.parent_process() is None
 
 
@@ -36,18 +37,41 @@ def most_workers() -> int:
 
 @dataclass(frozen=True)
 class Processes:
-    """Units in forked processes; the bits are those of Local."""
+    """An engine that runs units in forked processes of this machine.
 
-    workers: int = 0  # 0: as many as there are cores
-    deadline: float | None = None  # seconds after which a unit counts as hung
-    attempts: int = ATTEMPTS  # times that a unit is begun before it is given up
+    A process that dies or hangs is replaced and its unit repeated. Where forking is not safe (not
+    on Linux, after CUDA was used, inside a worker) units run in this process. Results are
+    bit-identical to those of `Local`.
+
+    Parameters
+    ----------
+    workers : int, default 0
+        Number of processes; 0 stands for the number of cores.
+    deadline : float, optional
+        Seconds after which a unit counts as hung; by default never.
+    attempts : int, default 5
+        Number of times that a unit is begun before the run fails.
+    name : str, default "processes"
+        Name of the engine.
+
+    Examples
+    --------
+    >>> Processes(workers=2).parallel
+    2
+    """
+
+    workers: int = 0
+    deadline: float | None = None
+    attempts: int = ATTEMPTS
     name: str = "processes"
 
     @property
     def parallel(self) -> int:
+        """Number of units at a time."""
         return self.workers or most_workers()
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
+        """Outcomes of units as they are finished, as `Engine.run`."""
         if not can_fork():
             yield from Local().run(work, units, ahead)
             return
@@ -71,12 +95,17 @@ class Processes:
                     worker = next(w for w in crew if w.index == i)
                     worker.index = None
                     worker.kill()
-                    backlog.lost(i, LATE, "a longer deadline")
+                    backlog.overdue(i)
         finally:
             for worker in crew:
                 worker.kill()
             for worker in crew:
                 worker.process.join()
+
+
+PROCESSES = EngineKind(
+    name="processes", make=Processes, options={"deadline": positive, "attempts": positive}, start_up=0.05
+)
 
 
 class Worker:

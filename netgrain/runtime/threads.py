@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from threadpoolctl import ThreadpoolController
 
 
@@ -17,6 +16,8 @@ def one_thread() -> Iterator[None]:
     Members are what runs in parallel, and sums must not depend on the number of threads. On a busy machine several
     threads per operation can be ten times slower than one.
     """
+    import torch  # late: the command line knows the engines before it needs torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -29,6 +30,8 @@ def one_thread() -> Iterator[None]:
 
 def one_thread_for_good() -> None:
     """The same for the rest of this process: a worker that was forked to do one thing at a time."""
+    import torch
+
     torch.set_num_threads(1)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # for what is loaded from now on

@@ -7,15 +7,25 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One piece of work. Equal configurations are the same unit, whatever the order of their keys.
+    """One piece of independent work.
 
+    Equal configurations are the same unit, whatever the order of their keys.
+
+    Parameters
+    ----------
+    config : mapping from str to JSON value
+        All that the result depends on.
+
+    Examples
+    --------
     >>> Unit({"a": 1, "b": 2}).id == Unit({"b": 2, "a": 1}).id != Unit({"a": 2, "b": 2}).id
     True
     """
@@ -24,37 +34,67 @@ class Unit:
 
     @property
     def id(self) -> str:
+        """Sixteen hexadecimal digits that depend on the configuration alone."""
         return fingerprint(self.config)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a unit gives back."""
+    """What a unit gives back.
 
-    numbers: dict[str, Any] = field(default_factory=dict)  # JSON values
+    Parameters
+    ----------
+    numbers : dict from str to JSON value
+        Numbers, and anything else that JSON can hold.
+    arrays : dict from str to Tensor
+        Tensors of any shape.
+    seconds : float, default 0.0
+        Processor time. A run folder keeps it beside the unit's file, which is the same wherever it
+        was made.
+    """
+
+    numbers: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Tensor] = field(default_factory=dict)
-    seconds: float = 0.0  # of processor time; kept beside the unit's file, which is the same wherever it was made
+    seconds: float = 0.0
 
 
 Work = Callable[[Mapping[str, Any]], Outcome]
 
 
 class Engine(Protocol):
-    """The door through which all independent work goes."""
+    """What every engine has: the one door through which independent work goes.
+
+    Any object with these three members is an engine. Units are independent and can be repeated, so
+    it may run them anywhere, in any order, and again after a failure.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the engine."""
+        ...
 
     @property
     def parallel(self) -> int:
-        """How many units it has in hand at a time."""
+        """Number of units at a time."""
         ...
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
-        """Yield each unit once with its outcome as it is finished, in any order.
+        """Run units, and yield each one once with its outcome as it is finished.
 
-        ahead: no unit is begun while one that is so many places before it is unfinished, so that a reader who wants
-        them in order needs bounded memory.
+        Parameters
+        ----------
+        work : callable
+            Takes the configuration of a unit and returns its `Outcome`.
+        units : sequence of Unit
+            The units, in the order in which they should be begun.
+        ahead : int, optional
+            No unit is begun while one that is so many places before it is unfinished, so that a
+            reader who wants the outcomes in order needs bounded memory.
+
+        Yields
+        ------
+        tuple of Unit and Outcome
+            In any order.
         """
         ...
 

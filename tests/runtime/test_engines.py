@@ -1,12 +1,15 @@
 """Engines: the same bits wherever units run, and no unit lost to a worker that dies, hangs or fails."""
 
+import dataclasses
 import importlib.util
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -22,9 +25,10 @@ from netgrain.complexity.sweeps import sweep
 from netgrain.models import LeNet
 from netgrain.runtime import on_ray, on_slurm
 from netgrain.runtime.answers import UnitError
-from netgrain.runtime.backlog import LATE, Backlog
+from netgrain.runtime.backlog import Backlog, UnitLate, UnitLost
 from netgrain.runtime.engine_in_use import using
-from netgrain.runtime.engines import engine, engine_for
+from netgrain.runtime.engine_kinds import EngineKind
+from netgrain.runtime.engines import ENGINES, engine, engine_for
 from netgrain.runtime.local import Local
 from netgrain.runtime.on_ray import Ray
 from netgrain.runtime.on_slurm import Slurm
@@ -40,7 +44,7 @@ needs_slurm = pytest.mark.skipif(importlib.util.find_spec("submitit") is None, r
 quiet = pytest.mark.filterwarnings("ignore")
 one_cluster = pytest.mark.xdist_group("ray")  # started once, in one of the processes that run tests
 
-ENGINES = [
+TRIED = [
     pytest.param(Local(), id="local"),
     pytest.param(Processes(1), id="processes1"),
     pytest.param(Processes(2), id="processes2"),
@@ -78,7 +82,7 @@ def _bits(via: Engine) -> list[tuple[int, bytes, bytes]]:
     return sorted((o.numbers["n"], o.arrays["a"].numpy().tobytes(), o.arrays["b"].numpy().tobytes()) for _, o in found)
 
 
-@pytest.mark.parametrize("via", ENGINES)
+@pytest.mark.parametrize("via", TRIED)
 def test_same_bits_on_every_engine(via: Engine) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)  # which a unit must not inherit
@@ -131,7 +135,7 @@ def test_jobs_of_slurm_that_end_too_early_come_to_an_end(tmp_path: Path, monkeyp
         list(via.run(noise, _units(3)))
 
 
-@pytest.mark.parametrize("via", ENGINES[2:])
+@pytest.mark.parametrize("via", TRIED[2:])
 def test_same_geometry_on_every_engine(via: Engine) -> None:
     make = partial(LeNet, channels=1, outputs=2, image_size=16, activation="gelu")
     ours = ng.average_geometry(make, (1, 16, 16), members=24, engine=via, chunk=3)
@@ -143,7 +147,7 @@ def _geometry_here() -> ng.Geometry:
     return ng.average_geometry(make, (1, 16, 16), members=24, engine="local")
 
 
-@pytest.mark.parametrize("via", ENGINES[1:])
+@pytest.mark.parametrize("via", TRIED[1:])
 def test_same_training_sweep_on_every_engine(via: Engine) -> None:
     X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
     y = (X[:, 0] > 0).long()
@@ -161,7 +165,7 @@ def test_same_training_sweep_on_every_engine(via: Engine) -> None:
         assert all(torch.equal(a.state[k], b.state[k]) for k in b.state)
 
 
-@pytest.mark.parametrize("via", ENGINES)
+@pytest.mark.parametrize("via", TRIED)
 def test_what_goes_wrong_in_a_worker_is_told_here(via: Engine) -> None:
     def work(unit: Mapping[str, Any]) -> Outcome:
         if unit["n"] == 1:
@@ -183,7 +187,7 @@ def test_what_goes_wrong_in_a_worker_is_told_here(via: Engine) -> None:
         list(via.run(warns, _units(1)))
 
 
-@pytest.mark.parametrize("via", [ENGINES[1], ENGINES[2], ENGINES[4]])
+@pytest.mark.parametrize("via", [TRIED[1], TRIED[2], TRIED[4]])
 def test_a_killed_worker_loses_nothing(via: Engine, tmp_path: Path) -> None:
     def dies_once(unit: Mapping[str, Any]) -> Outcome:
         mark = tmp_path / str(unit["n"])
@@ -218,13 +222,13 @@ def test_a_unit_that_always_kills_its_worker_is_given_up() -> None:
     ],
 )
 def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reasons: list[str] = []
+    reasons: list[type[UnitLost]] = []
     lost = Backlog.lost
 
-    def noted(backlog: Backlog, i: int, why: str, *remedy: str) -> None:
+    def noted(backlog: Backlog, i: int, why: str, remedy: str = "", kind: type[UnitLost] = UnitLost) -> None:
         if i == 1:
-            reasons.append(why)
-        lost(backlog, i, why, *remedy)
+            reasons.append(kind)
+        lost(backlog, i, why, remedy, kind)
 
     monkeypatch.setattr(Backlog, "lost", noted)
 
@@ -241,7 +245,7 @@ def test_a_unit_that_hangs_is_sent_again(via: Engine, tmp_path: Path, monkeypatc
     assert [o.numbers["n"] for o in in_order(via.run(hangs_once, units), units)] == list(range(6))
     assert time.monotonic() - started < 300  # on a busy machine Ray takes long to start a worker
     # the one that hung comes to an end later, when the unit is on its way again: that is no second loss
-    assert set(reasons) == {LATE}
+    assert set(reasons) == {UnitLate}
 
 
 @needs_ray
@@ -384,6 +388,25 @@ def test_engines_by_name() -> None:
     assert engine("ray:gpus=1,deadline=60", 4, "10.0.0.1:6379") == Ray(4, "10.0.0.1:6379", 60.0, 1.0)
     assert engine("slurm:minutes=5,partition=gpu", 3).partition == "gpu"  # type: ignore[attr-defined]
     assert fingerprint({"x": [1, 2]}) != fingerprint({"x": [2, 1]})
+
+
+@pytest.mark.parametrize("kind", ENGINES.values(), ids=list(ENGINES))
+def test_every_row_describes_its_engine(kind: EngineKind) -> None:
+    """The options of a row are arguments of the engine, its extra exists, and a fresh engine knows its name."""
+    made = kind.make()
+    own = {f.name for f in dataclasses.fields(made)} - {"name", "parallel", "workers"}  # type: ignore[arg-type]
+    assert set(kind.options) == own
+    assert made.name == kind.name
+    assert kind.start_up >= 0
+    assert (kind.extra is None) == (kind.package is None)
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    if kind.extra is not None:
+        assert str(kind.package) in " ".join(extras["optional-dependencies"][kind.extra])
+    if "workers" in inspect.signature(kind.make).parameters:
+        assert engine(kind.name, workers=3).parallel == 3
+    else:
+        assert kind.one_worker
+        assert engine(kind.name).parallel == 1
 
 
 @pytest.mark.parametrize(
