@@ -398,7 +398,7 @@ def _number(estimate: Estimate, exact: bool) -> str:
         return f"{estimate.value:.6g}"
     if math.isnan(estimate.stderr):
         return f"{estimate.value:.4g} (no error bar)"
-    return str(estimate).partition(" (n =")[0]
+    return estimate.with_error
 
 
 def _blocks(G: Geometry) -> str:

@@ -210,7 +210,7 @@ def _text(cell: Cell) -> str:
         return "none"
     if not cell["stderr"]:
         return f"{cell['value']:.4g}"
-    return str(Estimate(cell["value"], cell["stderr"], cell["n"])).partition(" (n =")[0]
+    return Estimate(cell["value"], cell["stderr"], cell["n"]).with_error
 
 
 def _print(report: dict[str, Any]) -> None:

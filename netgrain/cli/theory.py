@@ -124,4 +124,4 @@ def _measured(s: Statement) -> str:
         return f"{s.measured.value:.4g}"
     if not math.isfinite(s.measured.value):
         return "too few members"
-    return str(s.measured).partition(" (n =")[0]
+    return s.measured.with_error

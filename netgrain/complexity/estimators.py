@@ -87,7 +87,7 @@ class Complexity(Estimate):
     def __repr__(self) -> str:
         if self.estimator in ("exact", "forward"):
             return f"{self.value:.6g} (exact; {self.of}; {self.inputs})"
-        number = f"{self.value:.6g}" if self.stderr == 0 else super().__repr__().partition(" (n =")[0]
+        number = f"{self.value:.6g}" if self.stderr == 0 else self.with_error
         count = "1 vector" if self.vectors == 1 else f"{self.vectors} vectors"
         return f"{number} ({self.estimator}, {count}; {self.of}; {self.inputs})"
 

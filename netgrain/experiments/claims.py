@@ -22,7 +22,7 @@ class Claim:
     a negative one. Only an equality, low = high, is met on its bound.
     """
 
-    name: str
+    kind: str  # what is claimed, such as "predicted order"
     statement: str
     paper: str  # what the paper says or shows, in words or numbers
     value: float
@@ -32,6 +32,12 @@ class Claim:
     high: float | None
     verdict: str
     note: str = ""
+    subject: str = ""  # what it is claimed of, such as "LeNet, linear"; empty if the kind says it all
+
+    @property
+    def name(self) -> str:
+        """Subject and kind: "LeNet, linear: predicted order"."""
+        return f"{self.subject}: {self.kind}" if self.subject else self.kind
 
     @property
     def needs(self) -> str:
@@ -52,12 +58,13 @@ class Claim:
         return f"about {max(many, self.n + 1)} instead of {self.n}"
 
     def as_dict(self) -> dict[str, Any]:
-        found = {**asdict(self), "needs": self.needs}
+        found = {"name": self.name, **asdict(self), "needs": self.needs}
+        del found["kind"], found["subject"]  # the name says both
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
 
 
 def claim(
-    name: str,
+    kind: str,
     statement: str,
     value: Estimate,
     *,
@@ -65,6 +72,7 @@ def claim(
     high: float | None = None,
     paper: str = "",
     note: str = "",
+    subject: str = "",
 ) -> Claim:
     """Decide a statement low ≤ value ≤ high by the 95 % interval of the value.
 
@@ -75,7 +83,8 @@ def claim(
     >>> claim("x", "x is positive", Estimate(0.0, 0.0, 10), low=0).verdict
     'undecided'
     """
-    return Claim(name, statement, paper, value.value, value.stderr, value.n, low, high, verdict(value, low, high), note)
+    judged = verdict(value, low, high)
+    return Claim(kind, statement, paper, value.value, value.stderr, value.n, low, high, judged, note, subject)
 
 
 def verdict(value: Estimate, low: float | None, high: float | None) -> str:

@@ -10,7 +10,7 @@ from netgrain.experiments.registry import studies
 from netgrain.experiments.reproduction import Part, Reproduction
 from netgrain.geometry.estimate import Estimate
 
-PREDICTED = "predicted order"  # how claims on the central prediction end
+PREDICTED = "predicted order"  # the kind of claims on the central prediction
 
 
 def scorecard(found: Reproduction) -> str:
@@ -66,10 +66,9 @@ def _central(found: Reproduction) -> str:
     """Spearman's rho between predicted order and measured accuracy, with its interval."""
     rows = []
     for name, c in found.claims:
-        if not c.name.endswith(PREDICTED):
+        if c.kind != PREDICTED:
             continue
-        case = c.name.removesuffix(PREDICTED).rstrip(": ")
-        rows.append([f"`{name}`", case, _number(c.value), _rho_interval(c), str(c.n), _threshold(c), c.verdict])
+        rows.append([f"`{name}`", c.subject, _number(c.value), _rho_interval(c), str(c.n), _threshold(c), c.verdict])
     if not rows:
         return ""
     return (
@@ -135,7 +134,7 @@ def _value(c: Claim) -> str:
         return "–"
     if not math.isfinite(c.stderr):
         return _number(c.value)
-    return f"{c.value:.4g}" if c.stderr == 0 else str(Estimate(c.value, c.stderr, c.n)).partition(" (n =")[0]
+    return f"{c.value:.4g}" if c.stderr == 0 else Estimate(c.value, c.stderr, c.n).with_error
 
 
 def _number(value: float) -> str:

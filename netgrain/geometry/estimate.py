@@ -55,10 +55,21 @@ class Estimate(float):
         numbers = {"value": self.value, "stderr": self.stderr, "n": self.n, "plug_in": self.plug_in}
         return {k: None if v is None or not math.isfinite(v) else v for k, v in numbers.items()}
 
-    def __repr__(self) -> str:
+    @property
+    def with_error(self) -> str:
+        """The number with its error, each with the digits that mean something.
+
+        >>> Estimate(3.0, stderr=0.5, n=25).with_error
+        '3.0 ± 0.5'
+        >>> Estimate(3.0).with_error
+        '3 (exact)'
+        """
         if self.stderr == 0:
             return f"{self.value:.6g} (exact)"
-        return f"{_rounded(self.value, self.stderr)} ± {self.stderr:.2g} (n = {self.n})"
+        return f"{_rounded(self.value, self.stderr)} ± {self.stderr:.2g}"
+
+    def __repr__(self) -> str:
+        return self.with_error if self.stderr == 0 else f"{self.with_error} (n = {self.n})"
 
     __str__ = __repr__
 

@@ -1,22 +1,17 @@
 """Every experiment goes through one contract; claims come out as the numbers say."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
-from netgrain import Estimate, NetgrainError
+from netgrain import NetgrainError
 from netgrain.cli.app import app
 from netgrain.experiments import registry as experiments
-from netgrain.experiments.claims import ROUNDING, claim, decided, verdict
 from netgrain.experiments.contract import SCALES
-from netgrain.experiments.grain import fig1, fig9
 from netgrain.experiments.registry import conclude_again, find, preset, run_experiment
 from netgrain.experiments.reproduction import chosen
-from netgrain.geometry.estimate import mean
 from netgrain.runtime.processes import Processes
 
 
@@ -53,102 +48,6 @@ def test_names_are_found_without_being_listed() -> None:
         find("figg9")
     with pytest.raises(NetgrainError, match="did you mean 'laptop'"):
         preset("fig9", "labtop")
-
-
-def test_verdicts() -> None:
-    assert verdict(Estimate(5.0, 0.1, 10), 4, None) == "holds"
-    assert verdict(Estimate(5.0, 0.1, 10), 5.1, None) == "undecided"
-    assert verdict(Estimate(5.0, 0.1, 10), 6, None) == "fails"
-    assert verdict(Estimate(5.0, 0.1, 10), None, 4) == "fails"
-    assert verdict(Estimate(5.0, 0.1, 10), 4, 6) == "holds"
-    assert verdict(Estimate(5.0, math.nan, 1), 4, 6) == "undecided"
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "expected"),
-    [
-        (Estimate(0.0, 0.0, 5), 0, None, "undecided"),  # "positive", and no difference at all in any seed
-        (Estimate(0.0, 0.0, 5), None, 0, "undecided"),
-        (Estimate(0.0), 0, None, "undecided"),
-        (mean([0.0, 0.0, 0.0]), 0, None, "undecided"),
-        (Estimate(2.0, 0.0, 1), 0, None, "undecided"),  # one result has no error
-        (Estimate(0.0, 0.0, 5), 0, 0, "holds"),  # an equality is met on its bound
-        (Estimate(0.0, 0.0, 5), -0.1, 0.1, "holds"),
-        (Estimate(1.0, 0.0, 20), 1 - ROUNDING, None, "holds"),  # "in every seed"
-        (Estimate(0.95, 0.0, 20), 1 - ROUNDING, None, "fails"),
-        (Estimate(0.0, 1e-3, 5), 0, None, "undecided"),
-        (Estimate(1.0, 0.0, 5), 0, None, "holds"),
-        (Estimate(-1.0, 0.0, 5), 0, None, "fails"),
-    ],
-)
-def test_a_value_without_spread_on_its_bound_is_no_evidence(
-    value: Estimate, low: float | None, high: float | None, expected: str
-) -> None:
-    found = claim("x", "x is positive", value, low=low, high=high)
-    assert found.verdict == expected
-    if value.n > 1 and expected == "undecided" and value.stderr == 0:
-        assert found.needs == "a value off its bound, on which all 5 results lie".replace("5", str(value.n))
-    assert mean([1.0, 3.0]).stderr == pytest.approx(1.0)
-    assert math.isnan(mean([1.0]).stderr)
-    assert not decided([claim("a", "b", Estimate(1.0, 1.0, 5), low=0)])
-
-
-def test_fig9_keeps_what_a_network_cannot_see_at_zero() -> None:
-    """Rounded to float32, the null space of LeNet would have eigenvalues of 1e-9 of the largest in the picture."""
-    unit = {"network": "lenet:norm=batch", "size": 16, "width": 1.0, "members": 4, "first_layer": "auto", "seed": 0}
-    values = torch.linalg.eigvalsh(fig9._one(unit).arrays["G"].double())
-    relative = values.abs() / values.max()
-    unseen = relative[relative < 1e-7]
-    assert 0 < len(unseen) < 256
-    assert float(unseen.max()) < 1e-12
-
-
-def test_fig9_numbers_on_matrices_known_by_hand() -> None:
-    size = 16
-    d = size * size
-    assert math.isnan(fig9._banded(torch.eye(d, dtype=torch.float64), size))
-    rows, columns = torch.arange(d) // size, torch.arange(d) % size
-    near = ((rows[:, None] - rows).abs() <= 2) & ((columns[:, None] - columns).abs() <= 2)
-    assert fig9._banded(near.double(), size) == 1
-    step = ((rows[:, None] - rows) % 8 == 0) & ((columns[:, None] - columns) % 8 == 0)
-    assert math.isinf(fig9._periodic(step.double(), size))
-    assert fig9._periodic(torch.ones(d, d, dtype=torch.float64), size) == pytest.approx(1)
-    assert fig9._banded(torch.ones(d, d, dtype=torch.float64), size) < 0.7
-
-
-def test_fig1_draws_the_plane_it_says() -> None:
-    u1, u2 = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4)
-    u1[0, 0, 0], u2[0, 1, 1] = 1, 1
-    points = fig1._grid(u1, u2)
-    assert points.shape == (fig1.GRID**2, 1, 4, 4)
-    assert points[0, 0, 0, 0] == points[0, 0, 1, 1] == -fig1.REACH
-    assert points[fig1.GRID - 1, 0, 0, 0] == fig1.REACH
-    assert points[fig1.GRID - 1, 0, 1, 1] == -fig1.REACH
-
-
-def test_diverged_seeds_leave_as_wholes() -> None:
-    from netgrain.runtime.units import Outcome
-
-    config = fig1.PRESETS["smoke"]
-    axes = Outcome({"A": [1.0, 0.9], "B": [1.0, 0.1]}, {})
-
-    class Fake:
-        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
-            return [
-                Outcome(
-                    {"diverged": u["seed"] == 1 and u["plane"] == "B" and u["network"] == "ResNet18", "accuracy": 0.9},
-                    {"decision": torch.zeros(2, 2)},
-                )
-                for u in units
-            ]
-
-    result = fig1._collect(config, Fake(), None, {"size": 8, "width": 1.0}, axes, 3)
-    assert len(result.accuracy["ResNet18"]["A"]) == len(result.accuracy["ResNet18"]["B"]) == 2
-    assert len(result.accuracy["MLP"]["A"]) == 3
-    assert result.left_out == 1
-
-
-# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 def _invoke(*arguments: str) -> tuple[int, str, str]:
@@ -234,6 +133,8 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
 
 
 THREE = ("linear", "quadratic", "sinusoidal")
+
+
 TINY = {  # the paper's settings but for sizes
     "fig2": {
         "images": "digits", "size": 16, "widths": {"ResNet18": 1 / 32, "ViT": 1 / 12}, "samples": 16, "tests": 16,

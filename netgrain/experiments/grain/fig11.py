@@ -8,14 +8,25 @@ Cost: smoke seconds, laptop about a minute on two cores, paper for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain import planted_labels as _planted
-from netgrain.experiments.grain.planted_labels import GRID, LABELS, POSITIVE, AccuracyCurve, Judged, PlantedCurve
+from netgrain.experiments.grain import planted_claims
+from netgrain.experiments.grain.grains import grains_of, images_found, make_of, model_config
+from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
+from netgrain.experiments.grain.planted_labels import (
+    GRID,
+    LABELS,
+    PAPER_TRAINING,
+    AccuracyCurve,
+    CurveName,
+    Judged,
+    OneNetworkConfig,
+    planted_curve,
+    train_curves,
+)
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
@@ -24,23 +35,12 @@ if TYPE_CHECKING:
 COST = 168  # processor seconds at laptop scale
 NETWORK = "SmallLeNet"
 MATRIX = {"images": "GSG", "isotropic": "G"}
-LABEL_NOISE = 0.2
+NOISY = CurveName("images", "linear")  # beside which the accuracy of the rule itself counts
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(OneNetworkConfig):
     images: str
-    size: int
-    samples: int
-    tests: int
-    labels: Sequence[str]
-    indices: Sequence[int]
-    training: Mapping[str, Any]
-    steps: Mapping[str, int]  # labelling → steps
-    seeds: int
-    most_seeds: int
-    members: int | None
-    device: str
 
 
 EPOCH = 50_000 // 128
@@ -57,7 +57,7 @@ PRESETS = {
     ),
     "paper": Config(
         images="cifar10", size=32, samples=50_000, tests=10_000, labels=LABELS, indices=GRID,
-        training={"lr": 0.5, "momentum": 0.0, "clip": 0.5, "batch": 128, "decay": "linear"},
+        training={"lr": 0.5, **PAPER_TRAINING},
         steps=dict.fromkeys(LABELS, 50 * EPOCH), seeds=5, most_seeds=10, members=10_000, device="best",
     ),
 }  # fmt: skip
@@ -67,71 +67,56 @@ PRESETS = {
 class Result:
     config: Config
     images: str
-    curves: dict[str, AccuracyCurve]  # "data, labelling"
+    curves: dict[CurveName, AccuracyCurve]  # data and labelling
     parameters: dict[str, int]  # of the network on either data
 
 
 def run(config: Config, runner: Runner) -> Result:
-    name = _grain.images_found(runner, config.images)
-    pool = {"name": name, "size": config.size, "samples": config.samples, "tests": config.tests}
-    shapes = {
-        "images": (1 if name == "digits" else 3, config.size, config.size),
-        "isotropic": (1,) + (config.size,) * 2,
-    }
-    models = {data: _grain.model(NETWORK, shape, activation="gelu") for data, shape in shapes.items()}
-    grains = {
-        "images": _grain.grains(runner, {"x": models["images"]}, members=config.members, images=pool)["x"],
-        "isotropic": _grain.grains(runner, {"x": models["isotropic"]}, members=config.members)["x"],
-    }
+    name = images_found(runner, config.images)
     # digits are fewer than asked for, and then all of them are used
+    pool = {"name": name, "size": config.size, "samples": config.samples, "tests": config.tests}
+    pools = {"images": pool, "isotropic": None}
+    channels = {"images": 1 if name == "digits" else 3, "isotropic": 1}
+    models = {
+        data: model_config(NETWORK, (channels[data], config.size, config.size), activation="gelu") for data in MATRIX
+    }
+    grains = {
+        data: grains_of(runner, {data: model}, members=config.members, images=pools[data])[data]
+        for data, model in models.items()
+    }
     cells = {
-        f"{data}, {labels}": PlantedCurve(
-            NETWORK,
+        CurveName(data, labels): planted_curve(
+            config,
             labels,
             models[data],
-            {"images": pool, "label_noise": LABEL_NOISE}
-            if data == "images"
-            else {"epsilon": _planted.epsilon(labels, NETWORK)},
-            _planted.grid(
-                config.indices,
-                len(grains[data].values),
-                within=_planted.room(grains[data], name) if data == "images" else None,
-            ),
-            {**config.training, "steps": config.steps[labels]},
-            config.samples,
-            config.tests,
-            grain=data,
-            about={"members": config.members, "images": pool if data == "images" else None},
+            grains[data],
+            indices=config.indices,
+            samples=config.samples,
+            settings={**config.training, "steps": config.steps[labels]},
+            images=pools[data],
+            about={"images": pools[data]},
+            grain_name=data,
         )
         for data in MATRIX
         for labels in config.labels
     }
-    parameters = {data: sum(p.numel() for p in _grain.make_of(m)().parameters()) for data, m in models.items()}
-    found = _planted.curves(
-        runner,
-        cells,
-        grains,
-        seeds=config.seeds,
-        most=config.most_seeds,
-        device=config.device,
-        judge=lambda curves: _judged(config, curves, parameters),
-    )
+    parameters = {data: sum(p.numel() for p in make_of(m)().parameters()) for data, m in models.items()}
+    found = train_curves(runner, config, cells, grains, lambda curves: _judged(config, curves, parameters))
     return Result(config, name, found, parameters)
 
 
-def _judged(config: Config, curves: Mapping[str, AccuracyCurve], parameters: Mapping[str, int]) -> list[Judged]:
+def _judged(config: Config, curves: Mapping[CurveName, AccuracyCurve], parameters: Mapping[str, int]) -> list[Judged]:
     out: list[Judged] = []
     for name, curve in curves.items():
-        data, labels = name.split(", ")
-        ratio = f"{parameters[data]} parameters, {config.samples / parameters[data]:.2f} samples for each"
-        low = 0.8 if labels == "linear" else POSITIVE
+        count = parameters[name.panel]
+        ratio = f"{count} parameters, {config.samples / count:.2f} samples for each"
         found = [
-            _planted.falls(name, curve, "high along the first eigenvectors, chance along the last"),
-            _planted.ordered(name, curve, low=low, matrix=MATRIX[data], paper="falls with the eigenvalue"),
+            planted_claims.falls(name, curve, "high along the first eigenvectors, chance along the last"),
+            planted_claims.predicted_order(name, curve, matrix=MATRIX[name.panel]),
         ]
-        if data == "images" and labels == "linear":
-            found.append(_planted.beyond_noise(name, curve))
-        out += [(replace(c, note="; ".join(filter(None, (c.note, ratio)))), cells) for c, cells in found]
+        if name == NOISY:
+            found.append(planted_claims.beyond_noise(name, curve))
+        out += [(replace(c, note="; ".join(filter(None, (c.note, ratio)))), names) for c, names in found]
     return out
 
 
@@ -140,21 +125,11 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.4, 4.4), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
     titles = {"images": result.images, "isotropic": "isotropic noise"}
-    for ax, (data, matrix) in zip(axes, MATRIX.items(), strict=True):
-        indices: set[int] = set()
-        for labels in result.config.labels:
-            curve = result.curves[f"{data}, {labels}"]
-            indices.update(curve.indices)
-            colour, style = _planted.SHADES[labels], _planted.STYLES[labels]
-            noisy = data == "images" and labels == "linear"
-            _planted.draw(ax, curve, label=labels, colour=colour, style=style, ceiling=noisy)
-        _planted.finish(ax, f"{titles[data]}: {result.parameters[data]} parameters", matrix=matrix, indices=indices)
-    axes[0].set_ylabel("test accuracy (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.suptitle(f"A small LeNet trained on {result.config.samples} samples; bars: 68 %", fontsize=12)
-    return figure
+    return draw_panels(
+        result.curves,
+        {d: Panel(f"{titles[d]}: {result.parameters[d]} parameters", matrix) for d, matrix in MATRIX.items()},
+        f"A small LeNet trained on {result.config.samples} samples; bars: 68 %",
+        size=(10.4, 4.4),
+        ceilings=[NOISY],
+    )

@@ -15,11 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import fig3
-from netgrain.experiments.grain import following as _following
-from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain import fig3, following
 from netgrain.experiments.grain.fig3 import Pair
 from netgrain.experiments.grain.following import MORE
+from netgrain.experiments.grain.grains import COLOURS, model_config, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.training.settings import Settings
@@ -87,14 +86,14 @@ def run(config: Config, runner: Runner) -> Result:
 def sizes(config: Config, runner: Runner, claims: Any) -> Result:
     """All sizes, with more seeds for all of them while a claim is undecided: claims compare sizes."""
     shape = (1, config.size, config.size)
-    m = _grain.model("ResNet18", shape, activation="relu", width=config.width)
+    m = model_config("ResNet18", shape, activation="relu", width=config.width)
     start: dict[str, Any] = {"method": config.method, "members": config.geometry_members}
-    G = _following.starts(runner, {"ResNet18": m}, **start)
+    G = following.starts(runner, {"ResNet18": m}, **start)
     work = partial(fig3.gaussian_member, G, config.device)
 
     def units_of(place: int, seeds: int) -> list[dict[str, Any]]:
         samples, batch = config.samples[place], config.batches[place]
-        snapshots = _following.snapshots_by_epoch(samples, batch, config.epochs, config.every)
+        snapshots = following.snapshots_by_epoch(samples, batch, config.epochs, config.every)
         settings = Settings(
             lr=config.lr, steps=snapshots[-1], batch=batch, decay="linear", clip=0.5, snapshots=snapshots
         )
@@ -115,7 +114,7 @@ def sizes(config: Config, runner: Runner, claims: Any) -> Result:
     def undecided(result: Result) -> list[str]:
         return ["all"] if any(c.verdict == UNDECIDED for c in claims(result)) else []
 
-    return _grain.until_decided(
+    return until_decided(
         runner,
         ["all"],
         seeds=config.seeds,
@@ -139,17 +138,19 @@ def claims(result: Result) -> list[Claim]:
     small, large = min(result.pairs), max(result.pairs)
     return [
         claim(
-            "ResNet18: gap with few samples",
+            "gap with few samples",
             f"with {small} samples the train accuracy at the last epoch is larger on G than on flip(G), in points",
             mean(result.gap(small)),
+            subject="ResNet18",
             low=MORE,
             paper="a clear gap with 10,000 samples",
             note=result.describe(),
         ),
         claim(
-            "ResNet18: the gap closes",
+            "the gap closes",
             f"the gap with {small} samples is larger than with {large}, the batch size being the same, in points",
             closing(result),
+            subject="ResNet18",
             low=MORE,
             paper="the gap vanishes as the data grow to 100,000",
             note=result.describe(),
@@ -175,7 +176,7 @@ def panels(result: Result, title: str) -> Figure:
     last = axes[len(result.pairs)]
     gaps = [mean(result.gap(n)) for n in result.pairs]
     errors = [0.0 if g.stderr != g.stderr else g.stderr for g in gaps]
-    last.errorbar(list(result.pairs), gaps, errors, fmt="o-", color=_grain.COLOURS["ResNet18"], capsize=3)
+    last.errorbar(list(result.pairs), gaps, errors, fmt="o-", color=COLOURS["ResNet18"], capsize=3)
     last.axhline(0, color="#666666", lw=0.8, ls=":")
     last.set_xscale("log")
     last.set_xticks(list(result.pairs), [f"{n:,}" for n in result.pairs])

@@ -37,9 +37,10 @@ def run(config: Config, runner: Runner) -> Result:
 def claims(result: Result) -> list[Claim]:
     return [
         claim(
-            f"ResNet18: gap with {kind} samples",
+            f"gap with {kind} samples",
             f"with {samples} samples the train accuracy at the last epoch is larger on G than on flip(G), in points",
             mean(result.gap(samples)),
+            subject="ResNet18",
             low=MORE,
             paper="a gap at every size, once the number of steps is fixed",
             note=result.describe(),

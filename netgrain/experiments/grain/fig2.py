@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import following as _following
-from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain import following
 from netgrain.experiments.grain.following import MORE, Inside, Rise
+from netgrain.experiments.grain.grains import NARROW, images_found, model_config, pictures
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.forms import Dense, Form
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 COST = 167  # processor seconds at laptop scale
 EARLY = 20  # steps within which the correlation is to rise
 SHARE = 0.9  # of the trace of G S G: its leading eigenspace
+SLOPE = "slope at 0"  # the claim that is made from other members than the rest
 AT_ONCE = 8  # members in one unit of first-order changes
 
 
@@ -77,7 +78,7 @@ def presets(networks: Sequence[str], labels: str, optimizer: str, lr: Mapping[st
             first_members=dict.fromkeys(every, 2), device="cpu", **shared,
         ),
         "laptop": Config(
-            images="auto", size=16, widths=dict(_grain.NARROW), samples=256, tests=200,
+            images="auto", size=16, widths=dict(NARROW), samples=256, tests=200,
             snapshots=[*dense, 25, 30], method="auto", geometry_members=64, mlp_members=1000, probes=8,
             members={n: counts[n] for n in every}, most_members={n: most[n] for n in every},
             first_members={n: first[n] for n in every}, device="cpu", **shared,
@@ -125,7 +126,7 @@ class Result:
 def data_of(images: Mapping[str, Any], labels: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Images, half of either class, and test images; random labels are drawn once, the same for all members."""
     samples = images["samples"]
-    split = _grain.pictures(**{**images, "samples": 2 * samples})
+    split = pictures(**{**images, "samples": 2 * samples})
     chosen = torch.cat([(split.train.y == c).nonzero()[: samples // 2, 0] for c in (0, 1)])
     X, y, test = split.train.X[chosen], split.train.y[chosen], split.test
     if labels == "true":
@@ -141,10 +142,10 @@ def _targets(unit: Mapping[str, Any]) -> Outcome:
     """G, S and G S G of a family, and the leading eigenspace of the last."""
     X = data_of(unit["images"], "true")[0]
     S = data_covariance(X).matrix()
-    G = _following.geometry_at_start(unit["model"], method=unit["method"], members=unit["members"]).matrix()
+    G = following.geometry_at_start(unit["model"], method=unit["method"], members=unit["members"]).matrix()
     known = G
     if unit["model"]["network"] == "MLP":
-        known = _following.geometry_at_start(unit["model"], method="sampled", members=unit["mlp_members"]).matrix()
+        known = following.geometry_at_start(unit["model"], method="sampled", members=unit["mlp_members"]).matrix()
     P = known @ S @ known
     values, vectors = torch.linalg.eigh((P + P.T) / 2)
     values, vectors = values.flip(0), vectors.flip(1)
@@ -155,7 +156,7 @@ def _targets(unit: Mapping[str, Any]) -> Outcome:
 def _member(device: str, unit: Mapping[str, Any]) -> Outcome:
     X, y, *tests = data_of(unit["images"], unit["labels"])
     settings = Settings(**unit["settings"])
-    return _following.followed(
+    return following.followed(
         unit["model"], X, y, settings, seed=0, i=unit["member"], probes=unit["probes"], device=device,
         tests=(tests[0], tests[1]),
     )  # fmt: skip
@@ -165,7 +166,7 @@ def _first(targets: Mapping[str, Outcome], device: str, unit: Mapping[str, Any])
     X, y, *_ = data_of(unit["images"], unit["labels"])
     arrays = targets[unit["model"]["network"]].arrays
     settings = Settings(**unit["settings"])
-    found = _following.slopes(
+    found = following.slopes(
         unit["model"], X, y, settings, G=arrays["G"], P=arrays["GSG"], seed=1, members=range(*unit["members"]),
         probes=unit["probes"], device=device, tiny=unit["tiny"],
     )  # fmt: skip
@@ -176,10 +177,10 @@ def _first(targets: Mapping[str, Outcome], device: str, unit: Mapping[str, Any])
 
 
 def run(config: Config, runner: Runner) -> Result:
-    name = _grain.images_found(runner, config.images)
+    name = images_found(runner, config.images)
     images = {"name": name, "size": config.size, "samples": config.samples, "tests": config.tests, "two": True}
     shape = (1 if name == "digits" else 3, config.size, config.size)
-    models = {n: _grain.model(n, shape, activation="relu", width=config.widths.get(n, 1.0)) for n in config.networks}
+    models = {n: model_config(n, shape, activation="relu", width=config.widths.get(n, 1.0)) for n in config.networks}
     start = {"method": config.method, "members": config.geometry_members, "mlp_members": config.mlp_members}
     asked = [{"part": "targets", "model": m, "images": images, **start} for m in models.values()]
 
@@ -211,7 +212,7 @@ def run(config: Config, runner: Runner) -> Result:
             "settings": settings(network, [0, 1]),
             "probes": config.probes,
             "start": start,
-            "tiny": _following.TINY,
+            "tiny": following.TINY,
         }
         last = config.first_members[network]
         return [{**shared, "members": [a, min(a + AT_ONCE, last)]} for a in range(0, last, AT_ONCE)]
@@ -243,13 +244,11 @@ def run(config: Config, runner: Runner) -> Result:
         return Result(config, {n: done[n, c] for n, c in count.items()}, name)
 
     count = {n: config.members[n] for n in config.networks}  # in this order, not in that of a stored mapping
-    while True:  # as _grain.until_decided, with numbers of members that differ between networks
+    while True:  # as until_decided, with numbers of members that differ between networks
         result = collect(count)
-        open_ = [c.name for c in claims(result) if c.verdict == UNDECIDED and ": slope" not in c.name]
+        open_ = {c.subject for c in claims(result) if c.verdict == UNDECIDED and c.kind != SLOPE}
         grow = {
-            n: min(c + 4, config.most_members[n])
-            for n, c in count.items()
-            if c < config.most_members[n] and any(name.startswith(n) for name in open_)
+            n: min(c + 4, config.most_members[n]) for n, c in count.items() if c < config.most_members[n] and n in open_
         }
         more = {**count, **grow}
         if not grow or (not runner.folder.writable and not runner.has(units(more))):
@@ -273,17 +272,17 @@ def _course(steps: Sequence[int], outcomes: Sequence[Outcome], target: Outcome, 
     rows = torch.stack([o.arrays["rows"] for o in good])
     arrays, times = target.arrays, list(range(len(steps)))
     early = [t for t in times if 1 <= steps[t] <= EARLY]
-    forms: dict[str, Form] = {n: _following.dense(arrays[n]) for n in ("GSG", "S")}
+    forms: dict[str, Form] = {n: following.dense(arrays[n]) for n in ("GSG", "S")}
     forms["I"] = Kronecker(Dense(torch.eye(1, dtype=torch.float64)), len(arrays["S"]), torch.arange(len(arrays["S"])))
-    products = _following.Products.of(rows, forms)
+    products = following.Products.of(rows, forms)
     return Course(
         steps=list(steps),
         corr={n: [products.estimate(t, n) for t in times] for n in forms},
-        train=_following.curve_of([o.numbers["train"] for o in good]),
-        test=_following.curve_of([o.numbers["test"] for o in good]),
+        train=following.curve_of([o.numbers["train"] for o in good]),
+        test=following.curve_of([o.numbers["test"] for o in good]),
         since=[products.since(t, "GSG") for t in times],
-        rise=_following.highest(products, early, "GSG", "S"),
-        inside=_following.change_inside(rows, [0, *early], arrays["top"]),
+        rise=following.highest(products, early, "GSG", "S"),
+        inside=following.change_inside(rows, [0, *early], arrays["top"]),
         dimension=target.numbers["dimension"],
         slope=slope,
         members=len(good),
@@ -303,9 +302,10 @@ def claims(result: Result) -> list[Claim]:
         chosen = f"half of the members choose the step ({at}), the others are judged there, and the other way round"
         found.append(
             claim(
-                f"{network}: rise",
+                "rise",
                 f"the maximum over steps 1 to {EARLY} of Corr(Gᵗ, GSG) exceeds its value at 0",
                 c.rise.rise,
+                subject=network,
                 low=MORE,
                 paper="rises at the beginning of training",
                 note=_joined(f"Corr {_short(c.corr['GSG'][0])} at 0; {chosen}", when(c), same, out),
@@ -314,9 +314,10 @@ def claims(result: Result) -> list[Claim]:
         if network != "MLP":
             found.append(
                 claim(
-                    f"{network}: above S",
+                    "above S",
                     "at that step Corr(Gᵗ, GSG) is larger than Corr(Gᵗ, S)",
                     c.rise.above,
+                    subject=network,
                     low=MORE,
                     paper="the curve of GSG lies above that of S",
                     note=_joined(chosen, out),
@@ -324,9 +325,10 @@ def claims(result: Result) -> list[Claim]:
             )
         found += [
             claim(
-                f"{network}: slope at 0",
+                SLOPE,
                 "to first order Corr(Gᵗ, GSG) falls: dCorr/dt at t = 0 is negative, per step",
                 c.slope,
+                subject=network,
                 high=-MORE,
                 paper="an increasing correlation",
                 note=_joined(
@@ -336,10 +338,11 @@ def claims(result: Result) -> list[Claim]:
                 ),
             ),
             claim(
-                f"{network}: where it moves",
+                "where it moves",
                 f"of the change of Gᵗ in {EARLY} steps more lies inside the leading eigenspace of GSG ({SHARE:.0%} of "
                 "its trace) than inside a random subspace of that dimension: share minus chance",
                 c.inside.excess,
+                subject=network,
                 low=MORE,
                 paper="changes follow GSG",
                 note=_joined(

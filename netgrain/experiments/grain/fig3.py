@@ -20,9 +20,9 @@ import torch
 
 from netgrain.data.synthetic import gaussian_like
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import following as _following
-from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain import following
 from netgrain.experiments.grain.following import MORE
+from netgrain.experiments.grain.grains import NARROW, model_config, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
@@ -62,7 +62,7 @@ PRESETS = {
         seeds=3, most_seeds=3, device="cpu",
     ),
     "laptop": Config(
-        size=16, widths=_grain.NARROW, method="auto", geometry_members=64, samples=256, batch=64,
+        size=16, widths=NARROW, method="auto", geometry_members=64, samples=256, batch=64,
         epochs={"MLP": 40, "LeNet": 100, "ResNet18": 40, "ViT": 30},
         lr={"MLP": 0.1, "LeNet": 0.3, "ResNet18": 0.7, "ViT": 0.1}, probes=8,
         seeds=6, most_seeds=8, device="cpu",
@@ -104,7 +104,7 @@ def gaussian_member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, A
     flipped = LAWS[unit["law"]]
     data = gaussian_like(G[m["network"]], unit["samples"], seed=derived_seed(seed, "data like G"), flipped=flipped)
     settings = Settings(**unit["settings"])
-    return _following.followed(m, data.X, data.y, settings, seed=seed, i=0, probes=unit["probes"], device=device)
+    return following.followed(m, data.X, data.y, settings, seed=seed, i=0, probes=unit["probes"], device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +142,20 @@ def pair_of(units: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> 
         nothing = Estimate(math.nan, math.nan, len(mine["G"]))
         return Pair(seeds, accuracy, {law: [] for law in LAWS}, nothing, nothing, len(bad))
     rows = {law: torch.stack([o.arrays["rows"] for o in found]) for law, found in mine.items()}
-    apart, plain = ({law: _following.velocity_of(r, own=own) for law, r in rows.items()} for own in (False, True))
+    apart, plain = ({law: following.velocity_of(r, own=own) for law, r in rows.items()} for own in (False, True))
     turned = {
         # the curve is of the ratio as it stands: its correction is noisier than the curve, and only means are judged
         law: [
-            Estimate(float(a.whole), _following.estimate(a).stderr, len(seeds), float(p.whole))
+            Estimate(float(a.whole), following.estimate(a).stderr, len(seeds), float(p.whole))
             for a, p in zip(apart[law], plain[law], strict=True)
         ]
         for law in LAWS
     }
     differences = [
-        _following.combined(torch.sub, *(_following.average(kind[law]) for law in LAWS)) for kind in (apart, plain)
+        following.combined(torch.sub, *(following.average(kind[law]) for law in LAWS)) for kind in (apart, plain)
     ]
     return Pair(
-        seeds, accuracy, turned, _following.estimate(differences[0]), _following.as_it_stands(differences[1]), len(bad)
+        seeds, accuracy, turned, following.estimate(differences[0]), following.as_it_stands(differences[1]), len(bad)
     )
 
 
@@ -163,7 +163,7 @@ def draw_pair(ax: Any, pair: Pair, every: int = 1, colour: str = "#0072b2") -> N
     """Train accuracy on the left axis, velocity (over `every` epochs) on the right one; dashed for flip(G)."""
     right = ax.twinx()
     for law, style in (("G", "-"), ("flip(G)", "--")):
-        curve = _following.curve_of(pair.accuracy[law])
+        curve = following.curve_of(pair.accuracy[law])
         values = torch.tensor([v.value for v in curve])
         errors = torch.tensor([v.stderr for v in curve]).nan_to_num(0.0)
         epochs = every * torch.arange(len(curve))
@@ -207,9 +207,9 @@ class Result:
 
 def run(config: Config, runner: Runner) -> Result:
     shape = (1, config.size, config.size)
-    models = {n: _grain.model(n, shape, activation="relu", width=config.widths.get(n, 1.0)) for n in NETWORKS}
+    models = {n: model_config(n, shape, activation="relu", width=config.widths.get(n, 1.0)) for n in NETWORKS}
     start: dict[str, Any] = {"method": config.method, "members": config.geometry_members}
-    G = _following.starts(runner, models, **start)
+    G = following.starts(runner, models, **start)
     traces = {}
     for n, g in G.items():
         flipped = g.flip().eigenvalues
@@ -217,7 +217,7 @@ def run(config: Config, runner: Runner) -> Result:
     work = partial(gaussian_member, G, config.device)
 
     def units_of(network: str, seeds: int) -> list[dict[str, Any]]:
-        snapshots = _following.snapshots_by_epoch(config.samples, config.batch, config.epochs[network])
+        snapshots = following.snapshots_by_epoch(config.samples, config.batch, config.epochs[network])
         settings = Settings(
             lr=config.lr[network],
             steps=snapshots[-1],
@@ -242,10 +242,10 @@ def run(config: Config, runner: Runner) -> Result:
         return Result(config, pairs, traces)
 
     def undecided(result: Result) -> list[str]:
-        open_ = [c.name for c in claims(result) if c.verdict == UNDECIDED]
-        return [n for n in NETWORKS if n != "MLP" and any(name.startswith(n) for name in open_)]
+        open_ = {c.subject for c in claims(result) if c.verdict == UNDECIDED}
+        return [n for n in NETWORKS if n != "MLP" and n in open_]
 
-    return _grain.until_decided(
+    return until_decided(
         runner, NETWORKS, seeds=config.seeds, most=config.most_seeds, units=units, collect=collect, undecided=undecided
     )
 
@@ -254,23 +254,25 @@ def claims(result: Result) -> list[Claim]:
     found = []
     for network, pair in result.pairs.items():
         same = network == "MLP"
-        bounds: dict[str, float] = {"low": 0.0, "high": 0.0} if same else {"low": MORE}
+        bounds: dict[str, Any] = {"low": 0.0, "high": 0.0} if same else {"low": MORE}
         says = "equals that" if same else "is larger than"
         notes = [pair.note, SAME if same else "", _trace(result.traces[network])]
         apart = f"over different members only {pair.velocity.value:.2g} ± {pair.velocity.stderr:.2g}"
         found += [
             claim(
-                f"{network}: velocity",
+                "velocity",
                 f"the velocity on G {says} on flip(G): mean over epochs, plug-in as in the paper",
                 pair.plug_in,
+                subject=network,
                 **bounds,
                 paper="the same curves" if same else "larger for G",
                 note="; ".join(n for n in [*notes, apart] if n),
             ),
             claim(
-                f"{network}: train accuracy",
+                "train accuracy",
                 f"the train accuracy on G {says} on flip(G): mean over epochs, in points",
                 mean(pair.gaps(slice(1, None))),
+                subject=network,
                 **bounds,
                 paper="the same curves" if same else "larger for G",
                 note="; ".join(n for n in notes if n),

@@ -26,8 +26,15 @@ from torch import Tensor
 
 from netgrain.data.synthetic import linear_and_circle, without
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain.grains import COLOURS, Grain
+from netgrain.experiments.grain.grains import (
+    COLOURS,
+    Grain,
+    device_named,
+    grains_of,
+    make_of,
+    model_config,
+    until_decided,
+)
 from netgrain.experiments.grain.pruning import difference
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError
@@ -144,8 +151,8 @@ class Result:
 
 def run(config: Config, runner: Runner) -> Result:
     networks = [n for n in NETWORKS if n in config.networks]
-    grains = _grain.grains(runner, {n: _model(config, n, "gelu") for n in networks})
-    return _grain.until_decided(
+    grains = grains_of(runner, {n: _model(config, n, "gelu") for n in networks})
+    return until_decided(
         runner,
         networks,
         seeds=config.seeds,
@@ -159,7 +166,7 @@ def run(config: Config, runner: Runner) -> Result:
 
 def _model(config: Config, network: str, activation: str) -> dict[str, Any]:
     shape, width = (1, config.size, config.size), config.networks[network]["width"]
-    return _grain.model(network, shape, activation=activation, normed=True, width=width)
+    return model_config(network, shape, activation=activation, normed=True, width=width)
 
 
 def _units(config: Config, seeds: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -217,11 +224,11 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
         )
         for part in ("samples", "tests")
     )
-    make = _grain.make_of(unit["model"])
+    make = make_of(unit["model"])
     settings = Settings(
         lr=unit["lr"], steps=unit["steps"], batch=unit["batch"], clip=unit["clip"], decay="linear"
     )  # momentum 0.9, no weight decay
-    trained = train_member(make, train.X, train.y, settings, seed=seed, i=0, device=_grain.place(unit["device"]))
+    trained = train_member(make, train.X, train.y, settings, seed=seed, i=0, device=device_named(unit["device"]))
     if trained.diverged:
         return Outcome({"diverged": True, **dict.fromkeys(PARTS), "train": None})
     model = trained.model(make)
@@ -276,29 +283,46 @@ def crossing(indices: Sequence[int], gaps: Sequence[float]) -> float:
 def claims(result: Result) -> list[Claim]:
     out = []
     for network in result.networks:
-        gaps = result.gaps(network)
-        notes = _notes(result, network)
+        gaps, notes = result.gaps(network), _notes(result, network)
         if network == "MLP":
-            lowest = difference([min(gap) for gap in gaps])
-            statement = "linear minus non-linear accuracy is positive at every index"
-            smallest = (
-                "the smallest gap of each seed, which selection makes too small; G ∝ I, so indices are repetitions"
-            )
-            note = "; ".join([smallest, *notes])
-            paper = "linear part perfect, non-linear part at chance, at all indices"
-            out.append(claim("MLP: always the linear part", statement, lowest, low=0, paper=paper, note=note))
+            out.append(_always_the_step(gaps, notes))
             continue
-        note = "; ".join(notes)
         first, last = (difference([gap[i] for gap in gaps]) for i in (0, -1))
-        statement = "linear minus non-linear accuracy is positive when u₁ is in the first eigenspace"
-        paper = "linear part perfect, non-linear part at chance"
-        out.append(claim(f"{network}: linear part wins at the top", statement, first, low=0, paper=paper, note=note))
-        statement = "linear minus non-linear accuracy is negative when u₁ is in the last eigenspace of the grid"
-        paper = "non-linear part learnt, contrary to a bias towards the simple"
-        out.append(claim(f"{network}: circle wins at the bottom", statement, last, high=0, paper=paper, note=note))
+        top = claim(
+            "linear part wins at the top",
+            "linear minus non-linear accuracy is positive when u₁ is in the first eigenspace",
+            first,
+            low=0,
+            paper="linear part perfect, non-linear part at chance",
+            note="; ".join(notes),
+            subject=network,
+        )
+        bottom = claim(
+            "circle wins at the bottom",
+            "linear minus non-linear accuracy is negative when u₁ is in the last eigenspace of the grid",
+            last,
+            high=0,
+            paper="non-linear part learnt, contrary to a bias towards the simple",
+            note="; ".join(notes),
+            subject=network,
+        )
+        out += [top, bottom]
         if len(result.eigenspaces[network]) > 2:
             out.append(_crossover(result, network, gaps, notes))
     return out
+
+
+def _always_the_step(gaps: Sequence[Sequence[float]], notes: Sequence[str]) -> Claim:
+    smallest = "the smallest gap of each seed, which selection makes too small; G ∝ I, so indices are repetitions"
+    return claim(
+        "always the linear part",
+        "linear minus non-linear accuracy is positive at every index",
+        difference([min(gap) for gap in gaps]),
+        low=0,
+        paper="linear part perfect, non-linear part at chance, at all indices",
+        note="; ".join([smallest, *notes]),
+        subject="MLP",
+    )
 
 
 def _crossover(result: Result, network: str, gaps: Sequence[Sequence[float]], notes: Sequence[str]) -> Claim:
@@ -309,13 +333,14 @@ def _crossover(result: Result, network: str, gaps: Sequence[Sequence[float]], no
     outside = sum(not ends[0] <= p <= ends[1] for p in places)
     told = [_as_index(place), f"{outside} of {len(places)} seeds do not cross" if outside else "", *notes]
     return claim(
-        f"{network}: cross-over",
+        "cross-over",
         f"log₂(index + 1) where both parts are equal lies inside the grid of indices {indices[0]} to {indices[-1]}",
         place,
         low=ends[0],
         high=ends[1],
         paper="gradually more non-linear with the index",
         note="; ".join(t for t in told if t),
+        subject=network,
     )
 
 
@@ -338,7 +363,7 @@ def _notes(result: Result, network: str) -> list[str]:
 
 
 def _undecided(result: Result) -> set[str]:
-    return {c.name.split(":")[0] for c in claims(result) if c.verdict == UNDECIDED}
+    return {c.subject for c in claims(result) if c.verdict == UNDECIDED}
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------

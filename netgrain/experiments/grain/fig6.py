@@ -20,8 +20,17 @@ import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain.grains import COLOURS, Grain
+from netgrain.experiments.grain.grains import (
+    COLOURS,
+    Grain,
+    device_named,
+    grains_of,
+    images_found,
+    make_of,
+    model_config,
+    pictures,
+    until_decided,
+)
 from netgrain.experiments.grain.pruning import difference
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
@@ -109,10 +118,10 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
-    name = _grain.images_found(runner, config.images)
+    name = images_found(runner, config.images)
     pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests, "two": True}
     networks = [n for n in NETWORKS if n in config.networks]
-    grains = _grain.grains(runner, {n: _model(config, name, n, "gelu") for n in networks})
+    grains = grains_of(runner, {n: _model(config, name, n, "gelu") for n in networks})
     units = [
         {
             "figure": 6,
@@ -125,29 +134,29 @@ def run(config: Config, runner: Runner) -> Result:
         for n in networks
     ]
     if not runner.has(units):
-        _grain.pictures(**pool)  # read here, before processes are forked
+        pictures(**pool)  # read here, before processes are forked
     bases = dict(zip(networks, runner.map(partial(_basis, grains), units, "bases"), strict=True))
-    return _grain.until_decided(
+    return until_decided(
         runner,
         networks,
         seeds=config.seeds,
         most=config.most_seeds,
         units=partial(_units, config, pool),
         collect=partial(_collect, config, runner, pool, bases),
-        undecided=lambda result: {c.name.split(":")[0] for c in claims(result) if c.verdict == UNDECIDED},
+        undecided=lambda result: {c.subject for c in claims(result) if c.verdict == UNDECIDED},
         step=1,
     )
 
 
 def _model(config: Config, images: str, network: str, activation: str) -> dict[str, Any]:
     shape = (1 if images == "digits" else 3, config.size, config.size)
-    return _grain.model(network, shape, activation=activation, width=config.networks[network]["width"])
+    return model_config(network, shape, activation=activation, width=config.networks[network]["width"])
 
 
 def _basis(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """The generalised eigenbasis, and how much of what it removes another epsilon removes as well."""
     G = grains[unit["model"]["network"]].geometry()
-    S = data_covariance(_grain.pictures(**unit["images"]).train.X)
+    S = data_covariance(pictures(**unit["images"]).train.X)
     basis, other = (feature_basis(G, S, epsilon=e) for e in unit["epsilons"])
     matrix = S.matrix()
     removed = [[b.flatten(1)[: needed(b, matrix, share)] for b in (basis, other)] for share in unit["shares"]]
@@ -210,7 +219,7 @@ def _collect(
 ) -> Result:
     units = _units(config, pool, seeds)
     if not runner.has(units):
-        _grain.pictures(**pool)
+        pictures(**pool)
     outcomes = runner.map(partial(_one, {n: o.arrays["basis"] for n, o in bases.items()}), units, "trainings")
     left = iter(outcomes)
     scores: dict[str, dict[str, list[list[float]]]] = {n: {m: [] for m in METHODS} for n in seeds}
@@ -235,7 +244,7 @@ def _collect(
 def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
     """Take directions out of training and test images, train, test."""
     seed, share = unit["seed"], unit["share"]
-    images = _grain.pictures(**unit["images"])
+    images = pictures(**unit["images"])
     mine = torch.Generator().manual_seed(derived_seed(seed, "training images"))
     drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
     X, y, test = images.train.X[drawn], images.train.y[drawn], images.test.X
@@ -247,11 +256,11 @@ def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
             basis, _ = random_baseline(S, share, seed=derived_seed(seed, "fig6"))
         directions = needed(basis, S.matrix(), share)
         X, test = (eliminate_variance(part, basis, S, share) for part in (X, test))
-    make = _grain.make_of(unit["model"])
+    make = make_of(unit["model"])
     settings = Settings(
         lr=unit["lr"], steps=unit["steps"], batch=unit["batch"], clip=unit["clip"], decay="linear"
     )  # momentum 0.9, no weight decay
-    trained = train_member(make, X, y, settings, seed=seed, i=0, device=_grain.place(unit["device"]))
+    trained = train_member(make, X, y, settings, seed=seed, i=0, device=device_named(unit["device"]))
     ones = float((images.test.y == 1).double().mean())
     known = {"directions": directions, "majority": max(ones, 1 - ones)}
     if trained.diverged:
@@ -269,16 +278,15 @@ def claims(result: Result) -> list[Claim]:
         shares, gains = result.config.networks[network]["shares"], result.gains(network)
         averaged = difference([sum(row) / len(row) for row in gains])
         told = ", ".join(f"{100 * s:g} %" for s in shares)
-        out.append(_claim(result, f"{network}: geometry loses less", f"averaged over {told} removed", averaged, None))
+        out.append(_claim(result, network, "geometry loses less", f"averaged over {told} removed", averaged, None))
         if network == "LeNet":
             for i, share in enumerate(shares):
-                name, where = f"LeNet: geometry loses less at {100 * share:g} %", f"with {100 * share:g} % removed"
-                out.append(_claim(result, name, where, difference([row[i] for row in gains]), i))
+                kind, where = f"geometry loses less at {100 * share:g} %", f"with {100 * share:g} % removed"
+                out.append(_claim(result, network, kind, where, difference([row[i] for row in gains]), i))
     return out
 
 
-def _claim(result: Result, name: str, where: str, value: Estimate, share: int | None) -> Claim:
-    network = name.split(":")[0]
+def _claim(result: Result, network: str, kind: str, where: str, value: Estimate, share: int | None) -> Claim:
     by, gone = result.accuracy[network], result.diverged[network]
     notes = []
     if by["random"]:
@@ -293,12 +301,13 @@ def _claim(result: Result, name: str, where: str, value: Estimate, share: int | 
     if gone:
         notes.append(f"{gone} diverged seeds left out")
     return claim(
-        name,
+        kind,
         f"test accuracy after geometry-based minus after random elimination of equal variance, {where}, is positive",
         value,
         low=0,
         paper="geometry-based elimination causes the smaller drop",
         note="; ".join(notes),
+        subject=network,
     )
 
 

@@ -70,7 +70,8 @@ def _number(value: float | None) -> float:
 def claims(result: Result) -> list[Claim]:
     return [
         Claim(
-            name=f"{s['name']}: {s['quantity']}",
+            subject=s["name"],
+            kind=s["quantity"],
             statement=s["claim"] if s["paper"] else f"{_number(s['predicted']):.4g} as predicted",
             paper=s["printed"],
             value=_number(s["measured"]),

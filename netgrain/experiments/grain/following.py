@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.experiments.grain import grains as _grain
+from netgrain.experiments.grain.grains import device_named, make_of, shape_of
 from netgrain.experiments.theory.conjectures import exchangeable, random_share
 from netgrain.experiments.theory.statements import cosine
 from netgrain.families.gradients import gradients
@@ -51,7 +51,7 @@ def geometry_at_start(m: Mapping[str, Any], *, method: str, members: int) -> Geo
 
     ViT has none; its patches are exchangeable and so are the entries inside one, which leaves two numbers to estimate.
     """
-    make, shape = _grain.make_of(m), _grain.shape_of(m)
+    make, shape = make_of(m), shape_of(m)
     sampled = method == "sampled" or m["network"] == "ViT"
     options: dict[str, Any] = {"members": members, "workers": 1} if sampled else {"probes": members}
     G = average_geometry(
@@ -73,7 +73,7 @@ def starts(
         {"part": "G at the start", "model": dict(m), "method": method, "members": members} for m in models.values()
     ]
     found = runner.map(_start, units, "geometries")
-    shapes = [_grain.shape_of(m) for m in models.values()]
+    shapes = [shape_of(m) for m in models.values()]
     return {name: Geometry.from_matrix(o.arrays["G"], s) for name, o, s in zip(models, found, shapes, strict=True)}
 
 
@@ -99,7 +99,7 @@ def followed(
     tests: tuple[Tensor, Tensor] | None = None,
 ) -> Outcome:
     """Train member i; rows (snapshots, probes, d) float32, accuracy at every snapshot in per cent."""
-    make, place = _grain.make_of(m), _grain.place(device)
+    make, place = make_of(m), device_named(device)
     trained = train_member(make, X, y, settings, seed=seed, i=i, device=place)
     if trained.diverged:
         return Outcome({"diverged": True, "train": [], "test": []}, {"rows": torch.zeros(0)})
@@ -119,7 +119,7 @@ def followed(
 
 
 def _points(m: Mapping[str, Any], probes: int, seed: int, i: int) -> Tensor:
-    return Gaussian(1.0).points(_grain.shape_of(m), probes, derived_seed(seed, "probe", i))
+    return Gaussian(1.0).points(shape_of(m), probes, derived_seed(seed, "probe", i))
 
 
 def _rows(model: nn.Module, points: Tensor) -> Tensor:
@@ -150,13 +150,13 @@ def slopes(
     averaged. Every member is taken beside its twin with the opposite last layer, which has the same law: labels then
     drop out at first order in each pair, and not only on average.
     """
-    place = _grain.place(device)
+    place = device_named(device)
     size_G, size_P = float(G.norm()), float(P.norm())
     falls = P / size_P - float((G * P).sum()) / (size_G * size_P) * G / size_G
     found: list[float | None] = []
     for i in members:
         points, total = _points(m, probes, seed, i).to(place), 0.0
-        for make in (_grain.make_of(m), _twin(m)):
+        for make in (make_of(m), _twin(m)):
             trained = train_member(make, X, y, settings, seed=seed, i=i, device=place)
             if trained.diverged:
                 total = math.nan
@@ -176,7 +176,7 @@ def slopes(
 
 
 def _twin(m: Mapping[str, Any]) -> Family:
-    make = _grain.make_of(m)
+    make = make_of(m)
 
     def turned() -> nn.Module:
         model = make()

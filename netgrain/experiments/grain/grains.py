@@ -1,13 +1,13 @@
 """What the experiments on geometry share: families, their grain, images, and seeds that are added until decided.
 
-A model in a unit is a plain mapping (`model`), so that a run folder can keep it. The grain of a family is its average
+A model in a unit is a plain mapping (`model_config`), which a run folder can keep. The grain of a family is its average
 geometry as eigenvalues, directions and blocks, computed once as a unit of its own and read by all others.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,12 +36,13 @@ COLOURS = {"MLP": "#999999", "LeNet": "#0072b2", "ResNet18": "#d55e00", "ViT": "
 TWIN_MEMBERS = 16  # behind either side of Corr(G narrow, G full) where it is sampled
 
 R = TypeVar("R")
+Key = TypeVar("Key", bound=Hashable)
 
 
 # --- families -----------------------------------------------------------------------------------------------------
 
 
-def model(
+def model_config(
     network: str,
     shape: Sequence[int],  # (channels, size, size)
     *,
@@ -82,7 +83,7 @@ def shape_of(model: Mapping[str, Any]) -> tuple[int, int, int]:
     return model["channels"], model["size"], model["size"]
 
 
-def place(device: str) -> torch.device:
+def device_named(device: str) -> torch.device:
     """Where a unit computes: "best" is a GPU where there is one."""
     return best_device() if device == "best" else torch.device(device)
 
@@ -124,7 +125,7 @@ class Grain:
         return Geometry.from_matrix((flat.T * self.values) @ flat, tuple(self.directions.shape[1:]))
 
 
-def grains(
+def grains_of(
     runner: Runner,
     models: Mapping[str, Mapping[str, Any]],
     *,
@@ -249,13 +250,13 @@ def _enlarged(data: Dataset, factor: int, two: bool) -> Dataset:
 
 def until_decided(
     runner: Runner,
-    cells: Iterable[str],
+    cells: Iterable[Key],
     *,
     seeds: int,
     most: int,
-    units: Callable[[Mapping[str, int]], Sequence[Mapping[str, Any]]],
-    collect: Callable[[Mapping[str, int]], R],
-    undecided: Callable[[R], Iterable[str]],
+    units: Callable[[Mapping[Key, int]], Sequence[Mapping[str, Any]]],
+    collect: Callable[[Mapping[Key, int]], R],
+    undecided: Callable[[R], Iterable[Key]],
     step: int = 2,
 ) -> R:
     """Add seeds to those cells (networks, say) whose claims are undecided, until all are decided or `most` are used.

@@ -1,28 +1,27 @@
 """What figures 4, 10, 11 and 14 share: labels planted along one direction of the grain, and how well they are learnt.
 
-A cell is one curve of a figure: one network, one labelling, the eigenvectors it is asked about. Every seed of a cell
-has fresh data, weights and label noise, and a fresh direction where an eigenvector is free inside its block. Seeds
-leave a cell as wholes when one of their trainings diverged, since the points of a curve are compared seed by seed.
+A curve of such a figure belongs to one network and one labelling, and has a point for each eigenvector it is asked
+about. Every seed has fresh data, weights and label noise, and a fresh direction where an eigenvector is free inside
+its block. Seeds leave a curve as wholes when one of their trainings diverged, since its points are compared seed by
+seed.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from netgrain.auditing.label_relevance import relevance
-from netgrain.complexity.sweeps import spearman
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import isotropic, planted
-from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain.grains import Grain
+from netgrain.experiments.claims import UNDECIDED, Claim
+from netgrain.experiments.grain.grains import Grain, device_named, make_of, pictures, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -31,19 +30,93 @@ from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings
 from netgrain.training.trained_members import train_member
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 GRID = (0, 10, 20, 40, 60, 80, 120, 240, 480, -1)  # eigenvector indices of the paper-like grid; −1 is the last
+ENDS = (0, -1)
 LABELS = ("linear", "quadratic", "sinusoidal")
-SHADES = {"linear": "#0072b2", "quadratic": "#d55e00", "sinusoidal": "#009e73"}
-STYLES = {"linear": "o-", "quadratic": "s--", "sinusoidal": "^:"}
+LABEL_NOISE = 0.2  # on images: variance over that of the channel
 CHANCE = 50.0
 NULL = 1e-10  # a share of the largest eigenvalue below which nothing is left
-POSITIVE = 1e-9  # what is called positive is at least this: no difference at all is none
 LEARNT = 5.0  # points above chance below which a first accuracy is no yardstick for the others
 
-Judged = tuple[Claim, tuple[str, ...]]  # a claim and the cells whose seeds can decide it
+
+class CurveName(NamedTuple):
+    """Where a curve is drawn: a panel of the figure and a line in it, such as "LeNet" and "linear"."""
+
+    panel: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.panel}, {self.line}"
+
+
+Judged = tuple[Claim, tuple[CurveName, ...]]  # a claim and the curves whose seeds can decide it
+
+
+# --- configurations -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedConfig:
+    """What all four figures have to know."""
+
+    size: int
+    tests: int
+    training: Mapping[str, Any]  # settings, in figures 4 and 10 by network
+    seeds: int
+    most_seeds: int
+    members: int | None  # networks behind G where it is sampled
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworksConfig(PlantedConfig):
+    """Figures 4 and 10: several networks, each on all labellings."""
+
+    width: float | None  # of ResNet18 and ViT; None: that of laptop scale
+    samples: Mapping[str, int]  # network → training samples
+    grids: Mapping[str, Sequence[Sequence[int]]]  # network → indices for linear, quadratic, sinusoidal labels
+    steps: Mapping[str, Sequence[int]]  # network → steps for linear, quadratic, sinusoidal labels
+    twins: bool  # compare G of narrow families with that at full width
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneNetworkConfig(PlantedConfig):
+    """Figures 11 and 14: one network on the same indices throughout."""
+
+    samples: int
+    labels: Sequence[str]
+    indices: Sequence[int]
+    steps: Mapping[str, int]  # labelling → steps
+
+
+# 10,000 samples in batches of 128 are 78 steps an epoch: 30 epochs, LeNet 50, sinusoidal labels 50
+THIRTY, FIFTY = 30 * 78, 50 * 78
+PAPER_TRAINING = {"momentum": 0.0, "clip": 0.5, "batch": 128, "decay": "linear"}
+
+
+def smoke_scale(networks: Sequence[str]) -> dict[str, Any]:
+    """Figures 4 and 10 as small as they can be."""
+    return {
+        "size": 16, "width": 1 / 32, "samples": dict.fromkeys(networks, 64), "tests": 64,
+        "grids": dict.fromkeys(networks, (ENDS,) * 3),
+        "training": {key: {"lr": 0.1, "batch": 32, "decay": "linear"} for key in networks},
+        "steps": dict.fromkeys(networks, (3, 3, 3)),
+        "seeds": 2, "most_seeds": 2, "members": 4, "twins": False, "device": "cpu",
+    }  # fmt: skip
+
+
+def paper_scale(networks: Sequence[str]) -> dict[str, Any]:
+    """Figures 4 and 10 with the settings of the paper."""
+    return {
+        "size": 32, "width": 1.0, "samples": dict.fromkeys(networks, 10_000), "tests": 10_000,
+        "grids": dict.fromkeys(networks, (GRID,) * 3),
+        "training": {key: {"lr": 0.5, **PAPER_TRAINING} for key in networks},
+        "steps": {n: (FIFTY if n == "LeNet" else THIRTY,) * 2 + (FIFTY,) for n in networks},
+        "seeds": 5, "most_seeds": 10, "members": 10_000, "twins": False, "device": "best",
+    }  # fmt: skip
+
+
+# --- trainings ----------------------------------------------------------------------------------------------------
 
 
 def grid(wanted: Sequence[int], d: int, *, within: int | None = None) -> tuple[int, ...]:
@@ -72,9 +145,6 @@ def epsilon(labels: str, network: str) -> float:
     if labels == "sinusoidal":
         return 5.0 if network in ("ResNet18", "ViT") else 2.1
     return {"linear": 0.9, "quadratic": 2.0}[labels]
-
-
-# --- trainings ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -107,7 +177,71 @@ class AccuracyCurve:
     difficulty: dict[int, list[float]] = field(default_factory=dict)  # what an audit of the training set says
 
 
-def units(cells: Mapping[str, PlantedCurve], seeds: Mapping[str, int], device: str) -> list[dict[str, Any]]:
+def planted_curve(
+    config: PlantedConfig,
+    labels: str,
+    model: Mapping[str, Any],
+    grain: Grain,
+    *,
+    indices: Sequence[int],
+    samples: int,
+    settings: Mapping[str, Any],
+    images: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
+    grain_name: str = "",
+    audited: bool = False,
+) -> PlantedCurve:
+    """A curve on isotropic noise, or on images (arguments of `pictures`) with label noise."""
+    network = model["network"]
+    within = None if images is None else room(grain, images["name"])
+    return PlantedCurve(
+        network,
+        labels,
+        model,
+        {"epsilon": epsilon(labels, network)} if images is None else {"images": images, "label_noise": LABEL_NOISE},
+        grid(indices, len(grain.values), within=within),
+        settings,
+        samples,
+        config.tests,
+        grain=grain_name,
+        about={"members": config.members, **(about or {})},
+        audited=audited,
+    )
+
+
+def curves_by_network(
+    config: NetworksConfig,
+    models: Mapping[str, Mapping[str, Any]],
+    grains: Mapping[str, Grain],
+    *,
+    images: Mapping[str, Any] | None = None,
+    audited: Collection[str] = (),
+) -> dict[CurveName, PlantedCurve]:
+    """The curves of figures 4 and 10: a panel for each network, a line for each labelling."""
+    return {
+        CurveName(n, labels): planted_curve(
+            config,
+            labels,
+            models[n],
+            grains[n],
+            indices=config.grids[n][k],
+            samples=config.samples[n],
+            settings={**config.training[n], "steps": config.steps[n][k]},
+            images=images,
+            about=None if images is None else {"images": images},
+            audited=n in audited,
+        )
+        for n in models
+        for k, labels in enumerate(LABELS)
+    }
+
+
+def twins_of(grains: Mapping[str, Grain]) -> dict[str, Estimate]:
+    """Corr(G narrow, G full) of the narrow networks that were compared."""
+    return {n: g.twin for n, g in grains.items() if g.twin is not None}
+
+
+def units(cells: Mapping[CurveName, PlantedCurve], seeds: Mapping[CurveName, int], device: str) -> list[dict[str, Any]]:
     return [
         {
             "planted": cell.labels,
@@ -128,45 +262,41 @@ def units(cells: Mapping[str, PlantedCurve], seeds: Mapping[str, int], device: s
     ]
 
 
-def curves(
+def train_curves(
     runner: Runner,
-    cells: Mapping[str, PlantedCurve],
+    config: PlantedConfig,
+    cells: Mapping[CurveName, PlantedCurve],
     grains: Mapping[str, Grain],
-    *,
-    seeds: int,
-    most: int,
-    device: str,
-    judge: Callable[[dict[str, AccuracyCurve]], Iterable[Judged]],
-    step: int = 1,
-) -> dict[str, AccuracyCurve]:
-    """Train every cell, with more seeds for those on which an undecided claim depends."""
+    judge: Callable[[dict[CurveName, AccuracyCurve]], Iterable[Judged]],
+) -> dict[CurveName, AccuracyCurve]:
+    """Train the networks of every curve, with more seeds for those on which an undecided claim depends."""
     work = functools.partial(train_one, grains)
 
-    def collect(count: Mapping[str, int]) -> dict[str, AccuracyCurve]:
-        asked = units(cells, count, device)
+    def collect(count: Mapping[CurveName, int]) -> dict[CurveName, AccuracyCurve]:
+        asked = units(cells, count, config.device)
         if not runner.has(asked):
             for images in (c.data["images"] for c in cells.values() if "images" in c.data):
-                _grain.pictures(**images)  # read before workers are forked
+                pictures(**images)  # read before workers are forked
         found = iter(runner.map(work, asked, "trainings"))
         return {
             name: curve(cell, [[next(found).numbers for _ in cell.indices] for _ in range(count[name])])
             for name, cell in cells.items()
         }
 
-    def undecided(found: dict[str, AccuracyCurve]) -> set[str]:
+    def undecided(found: dict[CurveName, AccuracyCurve]) -> set[CurveName]:
         open_ = {name for c, names in judge(found) if c.verdict == UNDECIDED for name in names}
         # where not even the first index is learnt, more seeds decide nothing
         return {name for name in open_ if not unlearnt(found[name])}
 
-    return _grain.until_decided(
+    return until_decided(
         runner,
         cells,
-        seeds=seeds,
-        most=most,
-        units=lambda count: units(cells, count, device),
+        seeds=config.seeds,
+        most=config.most_seeds,
+        units=lambda count: units(cells, count, config.device),
         collect=collect,
         undecided=undecided,
-        step=step,
+        step=1,
     )
 
 
@@ -205,12 +335,11 @@ def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     if unit["audited"]:
         found = relevance(grain.axes(), train.X, train.y, seed=seed).difficulty.value
         numbers["difficulty"] = None if math.isnan(found) else found
-    make = _grain.make_of(unit["model"])
-    place = _grain.place(unit["device"])
-    trained = train_member(make, train.X, train.y, Settings(**unit["training"]), seed=seed, i=0, device=place)
+    make, device = make_of(unit["model"]), device_named(unit["device"])
+    trained = train_member(make, train.X, train.y, Settings(**unit["training"]), seed=seed, i=0, device=device)
     if trained.diverged:
         return Outcome({**numbers, "diverged": True})
-    right = accuracy(trained.model(make).to(place), test.X, test.y)
+    right = accuracy(trained.model(make).to(device), test.X, test.y)
     return Outcome({**numbers, "accuracy": right, "train_accuracy": trained.train_accuracy, "ceiling": ceiling})
 
 
@@ -223,7 +352,7 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
             for part in ("samples", "tests")
         )
         return train, test, 1.0
-    split = _grain.pictures(**data["images"])
+    split = pictures(**data["images"])
     X, others = (_some(split.train.X, unit["samples"], seed), _some(split.test.X, unit["tests"], seed))
     rule = functools.partial(planted, labels=labels, seed=derived_seed(seed, "label noise"))
     noise = data["label_noise"]
@@ -238,7 +367,7 @@ def _some(X: Tensor, n: int, seed: int) -> Tensor:
     return X[torch.randperm(len(X), generator=generator)[:n]]
 
 
-# --- what is claimed ----------------------------------------------------------------------------------------------
+# --- what a curve says about itself -------------------------------------------------------------------------------
 
 
 def note_of(curve: AccuracyCurve, *more: str) -> str:
@@ -251,179 +380,3 @@ def unlearnt(curve: AccuracyCurve) -> str:
     """A word of warning where not even the first index is learnt."""
     first = mean([row[0] for row in curve.accuracy.values()])
     return f"accuracy {first.value:.1f} % at the first index: not learnt" if first < CHANCE + LEARNT else ""
-
-
-def per_seed(curve: AccuracyCurve, number: Callable[[list[float]], float]) -> Estimate:
-    """The mean over seeds of a number of one row of test accuracies; seeds in which it does not exist are dropped."""
-    found = [number(row) for row in curve.accuracy.values()]
-    return mean([x for x in found if not math.isnan(x)])
-
-
-def drop(row: Sequence[float]) -> float:
-    """Mean of the first two minus mean of the last three (of two in a row of four, of one in a shorter one).
-
-    >>> drop([98, 96, 70, 52, 50, 51])
-    46.0
-    """
-    last = max(1, min(3, len(row) - 2))
-    return sum(row[:2]) / len(row[:2]) - sum(row[-last:]) / last
-
-
-def order(curve: AccuracyCurve, row: Sequence[float]) -> float:
-    """Rank correlation between eigenvalue and test accuracy; what counts as null is tied."""
-    return spearman([0.0 if v < NULL * max(curve.values) else v for v in curve.values], row)
-
-
-def remaining(indices: Sequence[int], row: Sequence[float], at: Iterable[int]) -> float:
-    """How much of its first accuracy above chance a curve keeps on average at these indices; NaN where none is learnt.
-
-    >>> remaining([0, 10, 20], [90, 70, 50], [0, 10, 20])
-    0.5
-    """
-    if row[0] - CHANCE < LEARNT:
-        return math.nan
-    kept = [(row[indices.index(i)] - CHANCE) / (row[0] - CHANCE) for i in at]
-    return sum(kept) / len(kept)
-
-
-def falls(name: str, curve: AccuracyCurve, paper: str) -> Judged:
-    """The drop of at least 30 points with an interval above 20."""
-    value = per_seed(curve, drop)
-    return claim(
-        f"{name}: falls",
-        "mean accuracy of the first two indices minus the last three is at least 30 points, its interval above 20",
-        value,
-        low=20 if value >= 30 else 30,
-        paper=paper,
-        note=note_of(curve, unlearnt(curve)),
-    ), (name,)
-
-
-def ordered(name: str, curve: AccuracyCurve, *, matrix: str, paper: str, low: float = POSITIVE) -> Judged:
-    least = f"at least {low:g}" if low > POSITIVE else "positive"
-    return claim(
-        f"{name}: predicted order",
-        f"rank correlation between eigenvalue of {matrix} and test accuracy is {least}",
-        per_seed(curve, lambda row: order(curve, row)),
-        low=low,
-        paper=paper,
-        note=note_of(curve),
-    ), (name,)
-
-
-def audited(name: str, curve: AccuracyCurve) -> Judged:
-    """What an audit of the training set, which knows G and the samples but no training, says about accuracy."""
-    rows = [
-        spearman([-x for x in curve.difficulty[seed]], row)
-        for seed, row in curve.accuracy.items()
-        if not any(map(math.isnan, curve.difficulty.get(seed, [math.nan])))
-    ]
-    return claim(
-        f"{name}: difficulty of the audit",
-        "rank correlation between test accuracy and minus the difficulty that netgrain audit gives is positive",
-        mean([r for r in rows if not math.isnan(r)]),
-        low=POSITIVE,
-        note=note_of(curve),
-    ), (name,)
-
-
-def narrow(twins: Mapping[str, Estimate]) -> list[Claim]:
-    """A narrow family has the geometry of the full one."""
-    statement = "Corr(G of the narrow family, G at full width) is at least 0.95"
-    return [claim(f"{n}: narrow as full", statement, t, low=0.95, paper="full width") for n, t in twins.items()]
-
-
-def fitted(name: str, curve: AccuracyCurve) -> Judged:
-    """Train accuracy, mean over all indices of a seed."""
-    return claim(
-        f"{name}: training samples are fitted",
-        "train accuracy is at least 99 %, mean over all indices",
-        mean([sum(row) / len(row) for row in curve.train.values()]),
-        low=99,
-        paper="100 %",
-        note=note_of(curve),
-    ), (name,)
-
-
-def sooner(network: str, linear: tuple[str, AccuracyCurve], harder: tuple[str, AccuracyCurve], labels: str) -> Judged:
-    """Harder labels keep less of their first accuracy, at the indices both curves have."""
-    a, b = linear[1], harder[1]
-    at = [i for i in a.indices if i in b.indices and i != a.indices[0]]
-    seeds = [s for s in a.accuracy if s in b.accuracy]
-    pairs = [remaining(a.indices, a.accuracy[s], at) - remaining(b.indices, b.accuracy[s], at) for s in seeds]
-    known = [p for p in pairs if not math.isnan(p)]
-    lost = f"{len(pairs) - len(known)} seeds in which nothing was learnt at the first index" * (len(known) < len(pairs))
-    left = f"{a.left_out + b.left_out} diverged seeds left out" * (a.left_out + b.left_out > 0)
-    return claim(
-        f"{network}, {labels}: falls sooner than linear",
-        "share of the first accuracy above chance that is kept at the other indices: linear minus this is positive",
-        mean(known),
-        low=POSITIVE,
-        paper="sharper for more complex labels",
-        note="; ".join(filter(None, (lost, left))),
-    ), ()  # told with the seeds there are: two curves would have to grow for it
-
-
-def spaces(name: str, curve: AccuracyCurve, inside: Sequence[bool], *, paper: str, note: str = "") -> Judged:
-    """Directions in the first of the two eigenspaces of a ViT's G (inside) against those in the second."""
-
-    def gap(row: list[float]) -> float:
-        a = [x for x, top in zip(row, inside, strict=True) if top]
-        b = [x for x, top in zip(row, inside, strict=True) if not top]
-        return sum(a) / len(a) - sum(b) / len(b) if a and b else math.nan
-
-    return claim(
-        f"{name}: first eigenspace",
-        "mean accuracy in the first eigenspace of G minus that in the second is positive",
-        per_seed(curve, gap),
-        low=POSITIVE,
-        paper=paper,
-        note=note_of(curve, note),
-    ), (name,)
-
-
-def beyond_noise(name: str, curve: AccuracyCurve) -> Judged:
-    """Label noise alone would make late directions harder, too: they are harder than that."""
-    gaps = []
-    for seed, row in curve.accuracy.items():
-        missed = [best - found for best, found in zip(curve.ceiling[seed], row, strict=True)]
-        gaps.append(-drop(missed))
-    return claim(
-        f"{name}: more than label noise",
-        "points below what the planted rule itself scores: last three indices minus the first two is positive",
-        mean(gaps),
-        low=POSITIVE,
-        paper="not looked at",
-        note=note_of(curve),
-    ), (name,)
-
-
-# --- pictures -----------------------------------------------------------------------------------------------------
-
-
-def draw(ax: Axes, curve: AccuracyCurve, *, label: str, colour: str, style: str = "o-", ceiling: bool = False) -> None:
-    """Mean test accuracy against index with bars of one standard error (68 %)."""
-    places = list(range(len(curve.indices)))
-    rows = list(curve.accuracy.values())
-    if not rows:
-        return
-    points = [mean([row[k] for row in rows]) for k in places]
-    bars = [0.0 if math.isnan(p.stderr) else p.stderr for p in points]
-    x = [i + 1 for i in curve.indices]
-    ax.errorbar(x, [p.value for p in points], yerr=bars, fmt=style, color=colour, ms=4, lw=1.4, capsize=2, label=label)
-    if ceiling:
-        best = [mean([row[k] for row in curve.ceiling.values()]).value for k in places]
-        ax.plot(x, best, color="#444444", lw=0.8, ls=(0, (1, 2)), label="the rule itself, under label noise")
-
-
-def finish(ax: Axes, title: str, *, matrix: str, indices: Iterable[int]) -> None:
-    """Axes as all these figures have them: logarithmic index (counted from one), chance, the ticks of the grid."""
-    ticks = sorted(set(indices))
-    ax.axhline(CHANCE, color="#888888", lw=0.8, ls="--")
-    ax.set_xscale("log")
-    shown = [i for k, i in enumerate(ticks) if k == 0 or (i + 1) / (ticks[k - 1] + 1) > 1.25]
-    ax.set_xticks([i + 1 for i in shown], [str(i) for i in shown], fontsize=8)
-    ax.set_xticks([], minor=True)
-    ax.set_ylim(40, 102)
-    ax.set_title(title, fontsize=10.5)
-    ax.set_xlabel(f"index of the eigenvector of {matrix}")

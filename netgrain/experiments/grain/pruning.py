@@ -12,14 +12,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain.grains import COLOURS, Grain
+from netgrain.experiments.grain.grains import (
+    COLOURS,
+    Grain,
+    device_named,
+    grains_of,
+    images_found,
+    make_of,
+    model_config,
+    pictures,
+    until_decided,
+)
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import prune
 from netgrain.runtime.randomness import derived_seed
@@ -35,26 +44,47 @@ if TYPE_CHECKING:
 
 NETWORKS = ("LeNet", "ResNet18", "ViT")
 METHODS = ("random", "score")
-_LEVELS = (10, 20, 30, 40, 50, 60, 70, 80, 90)
-_PRINTED = {  # per cent of test accuracy with the paper's 68 % intervals, by level
-    "LeNet": {
-        "random": "65.0±0.4 63.95±0.3 61.7±0.4 58.9±0.4 56.6±0.3 54.8±0.3 52.4±0.3 49.5±0.2 45.1±0.3",
-        "score": "65.9±0.5 65.1±0.6 62.5±0.2 60.9±0.46 58.5±0.4 56.4±0.1 53.5±0.3 50.8±0.2 45.9±0.2",
-    },
-    "ResNet18": {
-        "random": "78.6±0.2 76.8±0.3 75.8±0.6 73.9±0.3 71.8±0.4 68.8±0.1 65.1±0.3 60.3±0.5 52.4±0.4",
-        "score": "79.6±0.2 78.4±0.3 77.0±0.2 75.9±0.3 73.2±0.4 70.0±0.3 66.2±0.3 61.5±0.4 54.4±0.2",
-    },
-    "ViT": {
-        "random": "62.0±0.1 60.0±0.2 57.5±0.1 54.6±0.1 51.5±0.1 48.7±0.0 45.5±0.1 41.3±0.1 35.6±0.1",
-        "score": "62.9±0.1 60.6±0.1 58.4±0.1 55.4±0.1 52.2±0.2 49.7±0.1 46.5±0.1 42.1±0.0 36.2±0.1",
-    },
-}
-PAPER = {
-    (network, level, method): text
-    for network, rows in _PRINTED.items()
-    for method, row in rows.items()
-    for level, text in zip(_LEVELS, row.split(), strict=True)
+LEVELS = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+
+
+class Printed(NamedTuple):
+    """A row of the paper's tables, by level."""
+
+    accuracy: tuple[float, ...]
+    error: tuple[float, ...]
+
+    def at(self, level: int) -> float:
+        return self.accuracy[LEVELS.index(level)]
+
+    def as_text(self, level: int) -> str:
+        return f"{self.at(level)}±{self.error[LEVELS.index(level)]}"
+
+
+PAPER = {  # (network, method) → per cent of test accuracy at each level, with the paper's 68 % intervals
+    ("LeNet", "random"): Printed(
+        (65.0, 63.95, 61.7, 58.9, 56.6, 54.8, 52.4, 49.5, 45.1),
+        (0.4, 0.3, 0.4, 0.4, 0.3, 0.3, 0.3, 0.2, 0.3),
+    ),
+    ("LeNet", "score"): Printed(
+        (65.9, 65.1, 62.5, 60.9, 58.5, 56.4, 53.5, 50.8, 45.9),
+        (0.5, 0.6, 0.2, 0.46, 0.4, 0.1, 0.3, 0.2, 0.2),
+    ),
+    ("ResNet18", "random"): Printed(
+        (78.6, 76.8, 75.8, 73.9, 71.8, 68.8, 65.1, 60.3, 52.4),
+        (0.2, 0.3, 0.6, 0.3, 0.4, 0.1, 0.3, 0.5, 0.4),
+    ),
+    ("ResNet18", "score"): Printed(
+        (79.6, 78.4, 77.0, 75.9, 73.2, 70.0, 66.2, 61.5, 54.4),
+        (0.2, 0.3, 0.2, 0.3, 0.4, 0.3, 0.3, 0.4, 0.2),
+    ),
+    ("ViT", "random"): Printed(
+        (62.0, 60.0, 57.5, 54.6, 51.5, 48.7, 45.5, 41.3, 35.6),
+        (0.1, 0.2, 0.1, 0.1, 0.1, 0.0, 0.1, 0.1, 0.1),
+    ),
+    ("ViT", "score"): Printed(
+        (62.9, 60.6, 58.4, 55.4, 52.2, 49.7, 46.5, 42.1, 36.2),
+        (0.1, 0.1, 0.1, 0.1, 0.2, 0.1, 0.1, 0.0, 0.1),
+    ),
 }
 
 
@@ -132,11 +162,11 @@ def difference(values: Sequence[float]) -> Estimate:
 
 def study(config: Config, runner: Runner) -> Result:
     """Both choices in every cell; seeds are added where score minus random is undecided."""
-    name = _grain.images_found(runner, config.images)
+    name = images_found(runner, config.images)
     pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests}
     models = {n: _model(config, name, n, "gelu") for n in NETWORKS if n in config.networks}
-    grains = _grain.grains(runner, models)
-    return _grain.until_decided(
+    grains = grains_of(runner, models)
+    return until_decided(
         runner,
         cells(config),
         seeds=config.seeds,
@@ -151,7 +181,7 @@ def study(config: Config, runner: Runner) -> Result:
 def _model(config: Config, images: str, network: str, activation: str) -> dict[str, Any]:
     shape = (1 if images == "digits" else 3, config.size, config.size)
     width = config.networks[network]["width"]
-    return _grain.model(network, shape, activation=activation, width=width, outputs=10)
+    return model_config(network, shape, activation=activation, width=width, outputs=10)
 
 
 def _units(config: Config, pool: Mapping[str, Any], seeds: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -185,7 +215,7 @@ def _collect(
 ) -> Result:
     units = _units(config, pool, seeds)
     if not runner.has(units):
-        _grain.pictures(**pool)  # read here, before processes are forked
+        pictures(**pool)  # read here, before processes are forked
     outcomes = iter(runner.map(partial(_one, grains), units, "trainings"))
     named = cells(config)
     test: dict[str, dict[int, dict[str, list[float]]]] = {n: {} for n, _ in named.values()}
@@ -209,7 +239,7 @@ def _collect(
 def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """Drop samples by score or at random, train on the rest, test."""
     seed, keep = unit["seed"], 1 - unit["dropped"] / 100
-    images = _grain.pictures(**unit["images"])
+    images = pictures(**unit["images"])
     mine = torch.Generator().manual_seed(derived_seed(seed, "training images"))
     drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
     X, y = images.train.X[drawn], images.train.y[drawn]
@@ -225,8 +255,8 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
         decay="linear",
         steps=steps(len(y), len(kept), epochs=unit["epochs"], batch=unit["batch"], fixed=unit["fixed"]),
     )
-    make = _grain.make_of(unit["model"])
-    device = _grain.place(unit["device"])
+    make = make_of(unit["model"])
+    device = device_named(unit["device"])
     trained = train_member(make, X[kept], y[kept], settings, seed=seed, i=0, device=device)
     if trained.diverged:
         return Outcome({"diverged": True, "test": None, "train": None})
@@ -260,8 +290,8 @@ def _claim(result: Result, name: str, network: str, level: int) -> Claim:
         "test accuracy with the lowest-scored samples dropped minus that with random ones dropped is positive",
         difference(gains(result, network, level)),
         low=0,
-        paper=f"{printed_gain(network, level):+.1f}: random {PAPER[network, level, 'random']}, "
-        f"by score {PAPER[network, level, 'score']}",
+        paper=f"{printed_gain(network, level):+.1f}: random {PAPER[network, 'random'].as_text(level)}, "
+        f"by score {PAPER[network, 'score'].as_text(level)}",
         note="; ".join(notes),
     )
 
@@ -272,8 +302,7 @@ def printed_gain(network: str, level: int) -> float:
     >>> printed_gain("LeNet", 50)
     1.9
     """
-    score, random = (float(PAPER[network, level, m].split("±")[0]) for m in ("score", "random"))
-    return round(score - random, 2)
+    return round(PAPER[network, "score"].at(level) - PAPER[network, "random"].at(level), 2)
 
 
 def draw(result: Result, title: str) -> Figure:

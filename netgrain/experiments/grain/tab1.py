@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
-from netgrain.experiments.grain import pruning as _pruning
+from netgrain.experiments.grain import pruning
 from netgrain.experiments.grain.pruning import Config, Result
 from netgrain.runtime.run_folder import Runner
 
@@ -33,7 +33,7 @@ PRESETS = {
         batch=128, lr=0.2, weight_decay=5e-4, clip=0.5, seeds=10, most_seeds=16, device="cpu",
     ),
     "paper": Config(
-        networks={n: {"width": 1.0, "levels": [30, 50, 70, 90]} for n in _pruning.NETWORKS},
+        networks={n: {"width": 1.0, "levels": [30, 50, 70, 90]} for n in pruning.NETWORKS},
         images="cifar10", size=32, pool=50_000, samples=50_000, tests=10_000, epochs=50, fixed="iterations",
         batch=128, lr=0.2, weight_decay=5e-4, clip=0.5, seeds=5, most_seeds=5, device="best",
     ),
@@ -41,12 +41,12 @@ PRESETS = {
 
 
 def run(config: Config, runner: Runner) -> Result:
-    return _pruning.study(config, runner)
+    return pruning.study(config, runner)
 
 
 def claims(result: Result) -> list[Claim]:
-    return _pruning.judge(result)
+    return pruning.judge(result)
 
 
 def figure(result: Result) -> Figure:
-    return _pruning.draw(result, "Training samples dropped by score or at random")
+    return pruning.draw(result, "Training samples dropped by score or at random")

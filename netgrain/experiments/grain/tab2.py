@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
-from netgrain.experiments.grain import pruning as _pruning
-from netgrain.experiments.grain import tab1
+from netgrain.experiments.grain import pruning, tab1
 from netgrain.experiments.grain.pruning import Config, Result
 from netgrain.runtime.run_folder import Runner
 
@@ -29,18 +28,18 @@ PRESETS = {
     ),
     "paper": replace(
         tab1.PRESETS["paper"],
-        networks={n: {"width": 1.0, "levels": list(range(10, 100, 10))} for n in _pruning.NETWORKS},
+        networks={n: {"width": 1.0, "levels": list(range(10, 100, 10))} for n in pruning.NETWORKS},
     ),
 }
 
 
 def run(config: Config, runner: Runner) -> Result:
-    return _pruning.study(config, runner)
+    return pruning.study(config, runner)
 
 
 def claims(result: Result) -> list[Claim]:
-    return _pruning.judge(result)
+    return pruning.judge(result)
 
 
 def figure(result: Result) -> Figure:
-    return _pruning.draw(result, "Training samples dropped by score or at random, further levels")
+    return pruning.draw(result, "Training samples dropped by score or at random, further levels")

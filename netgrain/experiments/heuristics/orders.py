@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 
@@ -17,7 +19,7 @@ def monotone(
     paper: str = "",
 ) -> Claim:
     """The claim that a measure rises (sign 1) or falls (sign −1) along the sweep, seed by seed."""
-    bounds = {"low": least} if sign > 0 else {"high": -least}
+    bounds: dict[str, Any] = {"low": least} if sign > 0 else {"high": -least}
     side = f"at least {least}" if sign > 0 else f"at most −{least}"
     return claim(
         name,
@@ -31,7 +33,7 @@ def monotone(
 
 def pooled(curve: SweepCurve, name: str, sign: int, *, least: float = 0.95, paper: str = "") -> Claim:
     """The claim that all runs together, seeds mixed, are in order."""
-    bounds = {"low": least} if sign > 0 else {"high": -least}
+    bounds: dict[str, Any] = {"low": least} if sign > 0 else {"high": -least}
     side = f"at least {least}" if sign > 0 else f"at most −{least}"
     return claim(
         name,

@@ -1,20 +1,15 @@
-"""Following networks in training: numbers over members against slow loops, and claims that come out as they must."""
+"""Following networks in training: numbers over members against slow loops."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
-from netgrain import Estimate
-from netgrain.data import Dataset, Split
-from netgrain.experiments.grain import fig2, fig3, fig12, fig13
 from netgrain.experiments.grain import following as f
-from netgrain.experiments.grain import grains as _grain
-from netgrain.runtime.units import Outcome
+from netgrain.experiments.grain.grains import make_of, model_config
 from netgrain.training import Settings
 
-SMALL = _grain.model("MLP", (1, 4, 4), activation="relu", width=0.1)
+SMALL = model_config("MLP", (1, 4, 4), activation="relu", width=0.1)
 
 
 def _rows(members: int = 5, times: int = 3, d: int = 6, seed: int = 0) -> torch.Tensor:
@@ -28,9 +23,6 @@ def _matrices(rows: torch.Tensor) -> torch.Tensor:
 def _spread_of(values: list[float]) -> float:
     centre = sum(values) / len(values)
     return math.sqrt((len(values) - 1) / len(values) * sum((v - centre) ** 2 for v in values))
-
-
-# --- numbers over members ---------------------------------------------------------------------------------------------
 
 
 def test_plug_in_and_distinct_products_against_loops() -> None:
@@ -129,9 +121,6 @@ def test_the_highest_point_is_chosen_by_others() -> None:
     assert found.above.value == pytest.approx(1 - 1 / math.sqrt(d))
 
 
-# --- one member -------------------------------------------------------------------------------------------------------
-
-
 def test_rows_are_gradients_of_the_difference_of_logits() -> None:
     X, y = torch.randn(8, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 2
     settings = Settings(steps=2, batch=None, snapshots=(0, 2))
@@ -139,7 +128,7 @@ def test_rows_are_gradients_of_the_difference_of_logits() -> None:
     rows = found.arrays["rows"]
     assert rows.shape == (2, 2, 16)
     assert found.numbers["train"][0] == pytest.approx(100 - found.numbers["test"][0])
-    make = _grain.make_of(SMALL)
+    make = make_of(SMALL)
     model = f.member(make, 3, 1)
     x = f._points(SMALL, 2, 3, 1)
     for k in range(2):
@@ -170,7 +159,7 @@ def test_slopes_of_twins_do_not_feel_labels(monkeypatch: pytest.MonkeyPatch) -> 
     size = max(abs(a) for a in one)
     assert size > 0
     apart = max(abs(a - b) for a, b in zip(one, other, strict=True))
-    monkeypatch.setattr(f, "_twin", _grain.make_of)  # a member beside itself
+    monkeypatch.setattr(f, "_twin", make_of)  # a member beside itself
     alone, changed = both()
     assert max(abs(a - b) for a, b in zip(alone, changed, strict=True)) > 5 * apart
 
@@ -186,160 +175,10 @@ def test_no_slope_where_the_correlation_is_stationary() -> None:
 
 
 def test_vit_is_two_numbers_at_the_start() -> None:
-    m = _grain.model("ViT", (2, 16, 16), activation="relu", width=1 / 12)
+    m = model_config("ViT", (2, 16, 16), activation="relu", width=1 / 12)
     G = f.geometry_at_start(m, method="auto", members=2)
     values = torch.linalg.eigvalsh(G.matrix())
     # 4 patches of 2 × 64 entries
     assert values[-128:].std() < 1e-9 * values[-1]
     assert values[:-128].std() < 1e-9 * values[-1]
     assert values[-1] > values[0]
-
-
-def test_mlp_data_and_flipped_data_are_one_law() -> None:
-    m = _grain.model("MLP", (1, 4, 4), activation="relu")
-    G = f.geometry_at_start(m, method="auto", members=4)
-    assert torch.allclose(G.matrix(), G.matrix()[0, 0] * torch.eye(16, dtype=torch.float64))
-    assert torch.allclose(G.flip().matrix(), G.matrix())
-
-
-# --- claims -----------------------------------------------------------------------------------------------------------
-
-
-def _pair(gaps: list[float], plug_in: Estimate, left_out: int = 0) -> fig3.Pair:
-    accuracy = {"G": [[50.0, 60.0 + g, 60.0 + g] for g in gaps], "flip(G)": [[50.0, 60.0, 60.0] for _ in gaps]}
-    turned = {law: [Estimate(0.1, 0.01, 4, 0.2)] * 2 for law in fig3.LAWS}
-    return fig3.Pair(list(range(len(gaps))), accuracy, turned, plug_in, plug_in, left_out)
-
-
-def _verdicts(claims: list) -> dict[str, str]:
-    return {c.name: c.verdict for c in claims}
-
-
-def test_fig3_claims() -> None:
-    yes, no, maybe = Estimate(0.2, 0.01, 6), Estimate(-0.2, 0.01, 6), Estimate(0.01, 0.1, 6)
-    zero = Estimate(0.0, 0.0, 6)
-    pairs = {
-        "MLP": _pair([0.0, 0.0, 0.0], zero),
-        "LeNet": _pair([10.0, 11.0, 12.0], yes),
-        "ResNet18": _pair([-10.0, -11.0, -12.0], no),
-        "ViT": _pair([-10.0, 1.0, 12.0], maybe, left_out=2),
-    }
-    result = fig3.Result(fig3.PRESETS["smoke"], pairs, {"MLP": 1.0, "LeNet": 1.0, "ResNet18": 1.0, "ViT": 2.8})
-    found = fig3.claims(result)
-    assert len({c.name for c in found}) == len(found) == 8
-    for network, verdict in (("MLP", "holds"), ("LeNet", "holds"), ("ResNet18", "fails"), ("ViT", "undecided")):
-        assert {v for n, v in _verdicts(found).items() if n.startswith(network)} == {verdict}
-    assert all("no evidence" in c.note for c in found if c.name.startswith("MLP"))
-    assert all("2 diverged" in c.note and "2.80 times the trace" in c.note for c in found if c.name.startswith("ViT"))
-    nothing = fig3.Result(result.config, {**pairs, "LeNet": _pair([0.0, 0.0], zero)}, result.traces)
-    assert _verdicts(fig3.claims(nothing))["LeNet: train accuracy"] == "fails"  # no difference is not a larger value
-
-
-def test_fig12_and_fig13_claims() -> None:
-    def result(small: list[float], large: list[float]) -> fig12.Result:
-        none = Estimate(0.0, 0.0, 3)
-        return fig12.Result(fig12.PRESETS["smoke"], {16: _pair(small, none), 32: _pair(large, none, left_out=1)})
-
-    closes = result([30.0, 31.0, 32.0], [1.0, 0.0, 2.0])
-    assert set(_verdicts(fig12.claims(closes)).values()) == {"holds"}
-    assert fig12.closing(closes).value == pytest.approx(30)
-    assert "1 diverged" in fig12.claims(closes)[0].note
-    assert _verdicts(fig13.claims(closes))["ResNet18: gap with many samples"] == "undecided"
-    stays = result([30.0, 31.0, 32.0], [40.0, 41.0, 43.0])
-    assert _verdicts(fig12.claims(stays))["ResNet18: the gap closes"] == "fails"
-    assert set(_verdicts(fig13.claims(stays)).values()) == {"holds"}
-    apart = replace(stays, pairs={16: stays.pairs[16], 32: replace(stays.pairs[32], seeds=[1, 2, 5])})
-    assert fig12.closing(apart).n == 2  # seeds 1 and 2 are paired with themselves, not by their place
-    assert fig12.closing(apart).value == pytest.approx((31 - 40 + 32 - 41) / 2)
-
-
-def test_diverged_seeds_leave_with_their_partners() -> None:
-    settings = Settings(steps=2, batch=2, snapshots=(0, 1, 2))
-    units = fig3.gaussian_units(SMALL, method="auto", members=2, samples=4, settings=settings, probes=2, seeds=5)
-    assert len({(u["seed"], u["law"]) for u in units}) == 10
-    outcomes = []
-    for u in units:
-        bad = u["seed"] == 3 and u["law"] == "G"
-        shift = 10.0 * (u["law"] == "G") + u["seed"]
-        rows = torch.zeros(0) if bad else _rows(members=1, seed=u["seed"])[0]
-        outcomes.append(Outcome({"diverged": bad, "train": [] if bad else [50.0, 50.0 + shift, 60.0]}, {"rows": rows}))
-    pair = fig3.pair_of(units, outcomes)
-    assert pair.left_out == 1
-    assert pair.seeds == [0, 1, 2, 4]
-    assert "1 diverged" in pair.note
-    assert pair.gaps(slice(1, None)) == [5.0] * 4
-    assert pair.plug_in.value == pytest.approx(0)  # the same rows on both laws
-    none = fig3.pair_of(units, [replace(o, numbers={**o.numbers, "diverged": True}) for o in outcomes])
-    assert none.seeds == []
-    assert math.isnan(none.velocity.value)
-
-
-def _course(rise: Estimate, slope: Estimate, excess: Estimate, left_out: int = 0) -> fig2.Course:
-    flat = [Estimate(0.3, 0.01, 8, 0.2)] * 3
-    since = [Estimate(v, 0.01, 8) for v in (0.0, -0.1, 0.2)]
-    return fig2.Course(
-        [0, 1, 5], {"GSG": flat, "S": flat, "I": flat}, flat, flat, since, f.Rise(rise, rise, (2, 1)),
-        f.Inside(excess, 0.1, excess), 3, slope, 8, left_out,
-    )  # fmt: skip
-
-
-def test_fig2_claims() -> None:
-    yes, no, maybe = Estimate(0.2, 0.01, 8), Estimate(-0.2, 0.01, 8), Estimate(0.01, 0.1, 8)
-    courses = {
-        "MLP": _course(yes, no, yes),
-        "LeNet": _course(no, yes, no),
-        "ResNet18": _course(maybe, maybe, maybe, left_out=1),
-        "ViT": _course(Estimate(math.nan, math.nan, 2), no, yes),
-    }
-    found = fig2.claims(fig2.Result(fig2.PRESETS["smoke"], courses, "digits"))
-    verdicts = _verdicts(found)
-    assert len(verdicts) == len(found) == 15
-    assert "MLP: above S" not in verdicts
-    assert {v for n, v in verdicts.items() if n.startswith("MLP")} == {"holds"}
-    assert {v for n, v in verdicts.items() if n.startswith("LeNet")} == {"fails"}
-    assert {v for n, v in verdicts.items() if n.startswith("ResNet18")} == {"undecided"}
-    assert verdicts["ViT: rise"] == "undecided"
-    notes = {c.name: c.note for c in found}
-    assert "an identity" in notes["MLP: rise"]
-    assert "1 diverged" in notes["ResNet18: rise"]
-    assert "step (5 and 1)" in notes["LeNet: rise"]
-    assert fig2.when(courses["MLP"]) == (
-        "two standard errors below its start first at step 1, above its start first at step 5"
-    )
-
-
-def test_diverged_members_leave_a_course() -> None:
-    bad = Outcome({"diverged": True, "train": [], "test": []}, {"rows": torch.zeros(0)})
-    good = [
-        Outcome({"diverged": False, "train": [50.0, 60.0], "test": [50.0, 40.0]}, {"rows": _rows(1, 2, seed=i)[0]})
-        for i in range(6)
-    ]
-    eye = torch.eye(6, dtype=torch.float64)
-    target = Outcome({"dimension": 1}, {"GSG": eye, "S": eye, "top": eye[:, :1]})
-    slope = fig2._mean_slope([Outcome({"slopes": [1.0, None, 3.0]})])
-    assert (slope.value, slope.n) == (2.0, 2)
-    course = fig2._course([0, 5], [*good, bad], target, slope)
-    assert (course.members, course.left_out) == (6, 1)
-    assert [v.value for v in course.train] == [50.0, 60.0]
-    assert course.corr["S"][1].value == pytest.approx(course.corr["I"][1].value)
-    none = fig2.Result(fig2.PRESETS["smoke"], {"LeNet": fig2._course([0, 5], [bad, bad], target, slope)}, "digits")
-    assert {c.verdict for c in fig2.claims(none) if "slope" not in c.name} == {"undecided"}
-    assert "2 diverged" in fig2.claims(none)[0].note
-
-
-def test_full_batch_has_half_of_either_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pictures(*, samples: int, tests: int, **_: object) -> Split:
-        made = [torch.arange(n).float().reshape(-1, 1, 1, 1).expand(-1, 1, 2, 2) for n in (samples, tests)]
-        return Split(*(Dataset(X, (torch.arange(len(X)) % 5 < 3).long(), "made up") for X in made))
-
-    monkeypatch.setattr(_grain, "pictures", pictures)
-    images = {"samples": 20, "tests": 10}
-    X, y, tests, labels = fig2.data_of(images, "true")
-    assert X.shape == (20, 1, 2, 2)
-    assert int(y.sum()) == 10
-    assert torch.equal((X[:, 0, 0, 0] % 5 < 3).long(), y)
-    again, random, _, other = fig2.data_of(images, "random")
-    assert torch.equal(again, X)
-    assert not torch.equal(random, y)
-    assert torch.equal(random, fig2.data_of(images, "random")[1])
-    assert len(tests) == len(labels) == len(other) == 10

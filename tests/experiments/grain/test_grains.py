@@ -8,8 +8,16 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain.grains import Grain, grains, images_found, make_of, model, pictures, until_decided
+from netgrain.experiments.grain import grains
+from netgrain.experiments.grain.grains import (
+    Grain,
+    grains_of,
+    images_found,
+    make_of,
+    model_config,
+    pictures,
+    until_decided,
+)
 from netgrain.runtime.run_folder import RunFolder, Runner
 
 SHAPE = (1, 16, 16)
@@ -22,15 +30,15 @@ def runner(tmp_path: Path) -> Any:
 
 
 def test_the_grain_is_the_geometry_and_is_read_back(runner: Runner) -> None:
-    lenet = model("LeNet", SHAPE, activation="gelu")
-    (grain,) = grains(runner, {"LeNet": lenet}).values()
+    lenet = model_config("LeNet", SHAPE, activation="gelu")
+    (grain,) = grains_of(runner, {"LeNet": lenet}).values()
     G = ng.average_geometry(make_of(lenet), SHAPE)
     assert grain.method == "closed-form"
     assert torch.allclose(grain.geometry().matrix(), G.matrix(), atol=1e-10 * float(G.eigenvalues[0]))
     assert [b[1] for b in grain.blocks[:-1]] == [b[0] for b in grain.blocks[1:]]
     assert grain.blocks[-1][1] == len(grain.values) == 256
     before = runner.computed
-    (again,) = grains(runner, {"LeNet": lenet}).values()
+    (again,) = grains_of(runner, {"LeNet": lenet}).values()
     assert runner.computed == before
     assert torch.equal(again.directions, grain.directions)
 
@@ -50,20 +58,20 @@ def test_directions_are_drawn_inside_their_block() -> None:
 
 
 def test_a_narrow_resnet_has_the_geometry_of_the_full_one(runner: Runner) -> None:
-    narrow = model("ResNet18", (1, 8, 8), activation="gelu", width=1 / 16)
-    (grain,) = grains(runner, {"ResNet18": narrow}, twins=True).values()
+    narrow = model_config("ResNet18", (1, 8, 8), activation="gelu", width=1 / 16)
+    (grain,) = grains_of(runner, {"ResNet18": narrow}, twins=True).values()
     assert grain.twin is not None
     assert 0 < grain.twin.stderr < 1e-3  # the full one is sampled
     assert abs(grain.twin - 1) < 4 * grain.twin.stderr  # no biases: widths cancel
 
 
 def test_names_widths_and_norms() -> None:
-    assert model("ResNet18", SHAPE, activation="relu")["width"] == 1 / 8
-    assert model("ResNet18", SHAPE, activation="relu", narrow=False)["width"] == 1
-    assert model("LeNet", SHAPE, activation="relu")["width"] == 1
-    assert model("ViT", SHAPE, activation="relu", normed=True)["norm"] == "layer"
-    assert model("LeNet", SHAPE, activation="relu", normed=True)["norm"] is None
-    assert sum(p.numel() for p in make_of(model("LeNet", SHAPE, activation="relu"))().parameters()) == 14946
+    assert model_config("ResNet18", SHAPE, activation="relu")["width"] == 1 / 8
+    assert model_config("ResNet18", SHAPE, activation="relu", narrow=False)["width"] == 1
+    assert model_config("LeNet", SHAPE, activation="relu")["width"] == 1
+    assert model_config("ViT", SHAPE, activation="relu", normed=True)["norm"] == "layer"
+    assert model_config("LeNet", SHAPE, activation="relu", normed=True)["norm"] is None
+    assert sum(p.numel() for p in make_of(model_config("LeNet", SHAPE, activation="relu"))().parameters()) == 14946
 
 
 def test_digits_stand_in_where_cifar_is_missing_and_a_run_keeps_its_images(
@@ -72,7 +80,7 @@ def test_digits_stand_in_where_cifar_is_missing_and_a_run_keeps_its_images(
     monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert images_found(runner, "auto") == "digits"
-    monkeypatch.setattr(_grain, "load", lambda *_, **__: None)  # now it would be found
+    monkeypatch.setattr(grains, "load", lambda *_, **__: None)  # now it would be found
     assert images_found(runner, "auto") == "digits"
     assert images_found(runner, "cifar10") == "cifar10"
 

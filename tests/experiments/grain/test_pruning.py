@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from netgrain import Geometry
-from netgrain.experiments.grain import grains as _grain
-from netgrain.experiments.grain import pruning as _pruning
-from netgrain.experiments.grain import tab1, tab2
-from netgrain.experiments.grain.grains import Grain
+from netgrain.experiments.grain import pruning, tab1, tab2
+from netgrain.experiments.grain.grains import Grain, pictures
 from netgrain.geometry.scores import prune
 from netgrain.runtime.units import Outcome
 
@@ -16,24 +14,24 @@ def test_the_random_choice_keeps_as_many_of_each_class_as_the_scores_do() -> Non
     y = torch.tensor([0] * 10 + [1] * 7 + [2] * 3)[torch.randperm(20, generator=torch.Generator().manual_seed(0))]
     X = torch.randn(20, 4, generator=torch.Generator().manual_seed(1))
     for keep in (0.1, 0.5, 0.9, 1.0):
-        chosen = _pruning.at_random(y, keep=keep, seed=3)
+        chosen = pruning.at_random(y, keep=keep, seed=3)
         scored = prune(Geometry.from_matrix(torch.eye(4)), X, y, keep=keep)
         assert y[chosen].bincount(minlength=3).tolist() == y[scored].bincount(minlength=3).tolist()
         assert chosen.tolist() == sorted(set(chosen.tolist()))
-        assert torch.equal(chosen, _pruning.at_random(y, keep=keep, seed=3))
-    assert not torch.equal(_pruning.at_random(y, keep=0.5, seed=3), _pruning.at_random(y, keep=0.5, seed=4))
+        assert torch.equal(chosen, pruning.at_random(y, keep=keep, seed=3))
+    assert not torch.equal(pruning.at_random(y, keep=0.5, seed=3), pruning.at_random(y, keep=0.5, seed=4))
 
 
 def test_every_sample_is_as_likely_to_stay() -> None:
     y = torch.arange(40) % 2
-    times = sum(torch.zeros(40).index_fill_(0, _pruning.at_random(y, keep=0.5, seed=s), 1) for s in range(400))
+    times = sum(torch.zeros(40).index_fill_(0, pruning.at_random(y, keep=0.5, seed=s), 1) for s in range(400))
     assert float((times - 200).abs().max()) < 5 * 10  # five standard deviations
 
 
 def test_steps_are_those_of_all_samples_or_of_the_kept_ones() -> None:
-    assert _pruning.steps(5000, 500, epochs=20, batch=128, fixed="iterations") == 20 * 39
-    assert _pruning.steps(5000, 500, epochs=20, batch=128, fixed="epochs") == 20 * 3
-    assert _pruning.steps(5000, 100, epochs=20, batch=128, fixed="epochs") == 20
+    assert pruning.steps(5000, 500, epochs=20, batch=128, fixed="iterations") == 20 * 39
+    assert pruning.steps(5000, 500, epochs=20, batch=128, fixed="epochs") == 20 * 3
+    assert pruning.steps(5000, 100, epochs=20, batch=128, fixed="epochs") == 20
 
 
 def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +42,13 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
         seen.update(X=X, y=y, steps=settings.steps)
         return type("Stopped", (), {"diverged": True})()
 
-    monkeypatch.setattr(_pruning, "train_member", instead)
+    monkeypatch.setattr(pruning, "train_member", instead)
     d = 256
     grain = Grain(torch.arange(d, 0, -1).double(), torch.eye(d).double().reshape(d, 1, 16, 16), [], None, "made up")
     pool = {"name": "digits", "size": 16, "samples": 200, "tests": 20}
-    config = _pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "samples": 120, "epochs": 3, "batch": 20})
-    units = _pruning._units(config, pool, {"LeNet, 50 % dropped": 1})
-    everything = _grain.pictures(**pool).train
+    config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "samples": 120, "epochs": 3, "batch": 20})
+    units = pruning._units(config, pool, {"LeNet, 50 % dropped": 1})
+    everything = pictures(**pool).train
     weights = torch.arange(d, 0, -1).double()
 
     def score(X: torch.Tensor) -> torch.Tensor:
@@ -59,7 +57,7 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
 
     kept = {}
     for unit in units:
-        assert _pruning._one({"LeNet": grain}, unit).numbers["diverged"]
+        assert pruning._one({"LeNet": grain}, unit).numbers["diverged"]
         kept[unit["method"]] = (seen["X"], seen["y"])
         assert seen["steps"] == 3 * 6
     assert len(kept["score"][1]) == len(kept["random"][1])
@@ -71,10 +69,10 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
         assert mine[0] > mine[1]
 
 
-def _result(gains: list[float], diverged: int = 0) -> _pruning.Result:
-    config = _pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "networks": {"LeNet": {"width": 1.0, "levels": [50]}}})
+def _result(gains: list[float], diverged: int = 0) -> pruning.Result:
+    config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "networks": {"LeNet": {"width": 1.0, "levels": [50]}}})
     pair = {"random": [60.0 for _ in gains], "score": [60 + g for g in gains]}
-    return _pruning.Result(config, "digits", {"LeNet": {50: pair}}, {"LeNet": {50: pair}}, {"LeNet": {50: diverged}})
+    return pruning.Result(config, "digits", {"LeNet": {50: pair}}, {"LeNet": {50: pair}}, {"LeNet": {50: diverged}})
 
 
 @pytest.mark.parametrize(
@@ -114,18 +112,18 @@ def test_pairs_leave_together() -> None:
         has = staticmethod(lambda _units: True)
 
     pool = {"name": "digits", "size": 16, "samples": 600, "tests": 100}
-    result = _pruning._collect(config, Fake(), pool, {}, dict.fromkeys(_pruning.cells(config), 3))
+    result = pruning._collect(config, Fake(), pool, {}, dict.fromkeys(pruning.cells(config), 3))
     assert result.accuracy["LeNet"][50]["random"] == pytest.approx([0, 10, 20])
     assert result.accuracy["LeNet"][90]["random"] == pytest.approx([0, 20])
-    assert _pruning.gains(result, "LeNet", 90) == pytest.approx([5, 5])
+    assert pruning.gains(result, "LeNet", 90) == pytest.approx([5, 5])
     assert result.diverged == {"LeNet": {50: 0, 90: 1}}
 
 
 def test_cells_of_the_paper() -> None:
-    assert len(_pruning.cells(tab1.PRESETS["paper"])) == 12
-    assert len(_pruning.cells(tab2.PRESETS["paper"])) == 27
-    laptop = [set(_pruning.cells(t.PRESETS["laptop"])) for t in (tab1, tab2)]
+    assert len(pruning.cells(tab1.PRESETS["paper"])) == 12
+    assert len(pruning.cells(tab2.PRESETS["paper"])) == 27
+    laptop = [set(pruning.cells(t.PRESETS["laptop"])) for t in (tab1, tab2)]
     assert not laptop[0] & laptop[1]
-    assert all(_pruning.printed_gain(n, level) > 0 for n in _pruning.NETWORKS for level in range(10, 100, 10))
-    assert _pruning.printed_gain("ViT", 90) == 0.6
-    assert _pruning.PAPER["ResNet18", 70, "score"] == "66.2±0.3"
+    assert all(pruning.printed_gain(n, level) > 0 for n in pruning.NETWORKS for level in range(10, 100, 10))
+    assert pruning.printed_gain("ViT", 90) == 0.6
+    assert pruning.PAPER["ResNet18", "score"].as_text(70) == "66.2±0.3"

@@ -1,0 +1,212 @@
+"""What figures 4, 10, 11 and 14 claim about their curves, each claim with the curves whose seeds can decide it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from netgrain.complexity.sweeps import spearman
+from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.grain.planted_labels import (
+    CHANCE,
+    LABELS,
+    LEARNT,
+    NULL,
+    AccuracyCurve,
+    CurveName,
+    Judged,
+    note_of,
+    unlearnt,
+)
+from netgrain.geometry.estimate import Estimate, mean
+
+POSITIVE = 1e-9  # what is called positive is at least this: no difference at all is none
+Curves = Mapping[CurveName, AccuracyCurve]
+
+
+def per_seed(curve: AccuracyCurve, number: Callable[[list[float]], float]) -> Estimate:
+    """The mean over seeds of a number of one row of test accuracies; seeds in which it does not exist are dropped."""
+    found = [number(row) for row in curve.accuracy.values()]
+    return mean([x for x in found if not math.isnan(x)])
+
+
+def drop(row: Sequence[float]) -> float:
+    """Mean of the first two minus mean of the last three (of two in a row of four, of one in a shorter one).
+
+    >>> drop([98, 96, 70, 52, 50, 51])
+    46.0
+    """
+    last = max(1, min(3, len(row) - 2))
+    return sum(row[:2]) / len(row[:2]) - sum(row[-last:]) / last
+
+
+def order(curve: AccuracyCurve, row: Sequence[float]) -> float:
+    """Rank correlation between eigenvalue and test accuracy; what counts as null is tied."""
+    return spearman([0.0 if v < NULL * max(curve.values) else v for v in curve.values], row)
+
+
+def remaining(indices: Sequence[int], row: Sequence[float], at: Iterable[int]) -> float:
+    """How much of its first accuracy above chance a curve keeps on average at these indices; NaN where none is learnt.
+
+    >>> remaining([0, 10, 20], [90, 70, 50], [0, 10, 20])
+    0.5
+    """
+    if row[0] - CHANCE < LEARNT:
+        return math.nan
+    kept = [(row[indices.index(i)] - CHANCE) / (row[0] - CHANCE) for i in at]
+    return sum(kept) / len(kept)
+
+
+def falls(name: CurveName, curve: AccuracyCurve, paper: str) -> Judged:
+    """The drop of at least 30 points with an interval above 20."""
+    value = per_seed(curve, drop)
+    return claim(
+        "falls",
+        "mean accuracy of the first two indices minus the last three is at least 30 points, its interval above 20",
+        value,
+        low=20 if value >= 30 else 30,
+        paper=paper,
+        note=note_of(curve, unlearnt(curve)),
+        subject=str(name),
+    ), (name,)
+
+
+def predicted_order(name: CurveName, curve: AccuracyCurve, *, matrix: str, low: float | None = None) -> Judged:
+    """How well eigenvalues order accuracies; of linear labels at least 0.8 is asked, unless another bound is given."""
+    if low is None:
+        low = 0.8 if name.line == "linear" else POSITIVE
+    least = f"at least {low:g}" if low > POSITIVE else "positive"
+    return claim(
+        "predicted order",
+        f"rank correlation between eigenvalue of {matrix} and test accuracy is {least}",
+        per_seed(curve, lambda row: order(curve, row)),
+        low=low,
+        paper="falls with the eigenvalue",
+        note=note_of(curve),
+        subject=str(name),
+    ), (name,)
+
+
+def audited(name: CurveName, curve: AccuracyCurve) -> Judged:
+    """What an audit of the training set, which knows G and the samples but no training, says about accuracy."""
+    rows = [
+        spearman([-x for x in curve.difficulty[seed]], row)
+        for seed, row in curve.accuracy.items()
+        if not any(map(math.isnan, curve.difficulty.get(seed, [math.nan])))
+    ]
+    return claim(
+        "difficulty of the audit",
+        "rank correlation between test accuracy and minus the difficulty that netgrain audit gives is positive",
+        mean([r for r in rows if not math.isnan(r)]),
+        low=POSITIVE,
+        note=note_of(curve),
+        subject=str(name),
+    ), (name,)
+
+
+def narrow(twins: Mapping[str, Estimate]) -> list[Claim]:
+    """A narrow family has the geometry of the full one."""
+    statement = "Corr(G of the narrow family, G at full width) is at least 0.95"
+    return [
+        claim("narrow as full", statement, twin, low=0.95, paper="full width", subject=network)
+        for network, twin in twins.items()
+    ]
+
+
+def fitted(name: CurveName, curve: AccuracyCurve) -> Judged:
+    """Train accuracy, mean over all indices of a seed."""
+    return claim(
+        "training samples are fitted",
+        "train accuracy is at least 99 %, mean over all indices",
+        mean([sum(row) / len(row) for row in curve.train.values()]),
+        low=99,
+        paper="100 %",
+        note=note_of(curve),
+        subject=str(name),
+    ), (name,)
+
+
+def sooner(curves: Curves, harder: CurveName) -> Judged:
+    """Harder labels keep less of their first accuracy than linear ones, at the indices both curves have."""
+    a, b = curves[harder._replace(line="linear")], curves[harder]
+    at = [i for i in a.indices if i in b.indices and i != a.indices[0]]
+    seeds = [s for s in a.accuracy if s in b.accuracy]
+    pairs = [remaining(a.indices, a.accuracy[s], at) - remaining(b.indices, b.accuracy[s], at) for s in seeds]
+    known = [p for p in pairs if not math.isnan(p)]
+    lost = f"{len(pairs) - len(known)} seeds in which nothing was learnt at the first index" * (len(known) < len(pairs))
+    left = f"{a.left_out + b.left_out} diverged seeds left out" * (a.left_out + b.left_out > 0)
+    return claim(
+        "falls sooner than linear",
+        "share of the first accuracy above chance that is kept at the other indices: linear minus this is positive",
+        mean(known),
+        low=POSITIVE,
+        paper="sharper for more complex labels",
+        note="; ".join(filter(None, (lost, left))),
+        subject=str(harder),
+    ), ()  # told with the seeds there are: two curves would have to grow for it
+
+
+def spaces(name: CurveName, curve: AccuracyCurve, inside: Sequence[bool], *, paper: str, note: str = "") -> Judged:
+    """Directions in the first of the two eigenspaces of a ViT's G (inside) against those in the second."""
+
+    def gap(row: list[float]) -> float:
+        a = [x for x, top in zip(row, inside, strict=True) if top]
+        b = [x for x, top in zip(row, inside, strict=True) if not top]
+        return sum(a) / len(a) - sum(b) / len(b) if a and b else math.nan
+
+    return claim(
+        "first eigenspace",
+        "mean accuracy in the first eigenspace of G minus that in the second is positive",
+        per_seed(curve, gap),
+        low=POSITIVE,
+        paper=paper,
+        note=note_of(curve, note),
+        subject=str(name),
+    ), (name,)
+
+
+def beyond_noise(name: CurveName, curve: AccuracyCurve) -> Judged:
+    """Label noise alone would make late directions harder, too: they are harder than that."""
+    gaps = []
+    for seed, row in curve.accuracy.items():
+        missed = [best - found for best, found in zip(curve.ceiling[seed], row, strict=True)]
+        gaps.append(-drop(missed))
+    return claim(
+        "more than label noise",
+        "points below what the planted rule itself scores: last three indices minus the first two is positive",
+        mean(gaps),
+        low=POSITIVE,
+        paper="not looked at",
+        note=note_of(curve),
+        subject=str(name),
+    ), (name,)
+
+
+# --- what figures 4 and 10 say alike ------------------------------------------------------------------------------
+
+
+def along_the_spectrum(
+    curves: Curves, networks: Sequence[str], *, matrix: str, paper: str, audits: bool = False
+) -> list[Judged]:
+    """Networks whose G has a spectrum worth the name: accuracy falls with the eigenvalue, sooner for harder labels."""
+    out: list[Judged] = []
+    for name in (CurveName(network, labels) for network in networks for labels in LABELS):
+        out.append(falls(name, curves[name], paper))
+        out.append(predicted_order(name, curves[name], matrix=matrix))
+        if audits:
+            out.append(audited(name, curves[name]))
+        if name.line != "linear":
+            out.append(sooner(curves, name))
+    return out
+
+
+def in_two_eigenspaces(
+    curves: Curves, first: Callable[[int], bool], *, matrix: str, paper: str, note: str = ""
+) -> list[Judged]:
+    """A ViT, whose G has two eigenspaces; first: whether an eigenvector belongs to the first of them."""
+    out: list[Judged] = []
+    for name in (CurveName("ViT", labels) for labels in LABELS):
+        inside = [first(i) for i in curves[name].indices]
+        out.append(spaces(name, curves[name], inside, paper=paper, note=note))
+        out.append(predicted_order(name, curves[name], matrix=matrix, low=POSITIVE))
+    return out

@@ -1,0 +1,78 @@
+"""Figure 3: the same seeds on both laws, and the claims about them."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from netgrain import Estimate
+from netgrain.experiments.grain import fig3
+from netgrain.experiments.grain import following as f
+from netgrain.experiments.grain.grains import model_config
+from netgrain.runtime.units import Outcome
+from netgrain.training import Settings
+
+SMALL = model_config("MLP", (1, 4, 4), activation="relu", width=0.1)
+
+
+def _rows(members: int = 5, times: int = 3, d: int = 6, seed: int = 0) -> torch.Tensor:
+    return torch.randn(members, times, 2, d, generator=torch.Generator().manual_seed(seed))
+
+
+def test_mlp_data_and_flipped_data_are_one_law() -> None:
+    m = model_config("MLP", (1, 4, 4), activation="relu")
+    G = f.geometry_at_start(m, method="auto", members=4)
+    assert torch.allclose(G.matrix(), G.matrix()[0, 0] * torch.eye(16, dtype=torch.float64))
+    assert torch.allclose(G.flip().matrix(), G.matrix())
+
+
+def _pair(gaps: list[float], plug_in: Estimate, left_out: int = 0) -> fig3.Pair:
+    accuracy = {"G": [[50.0, 60.0 + g, 60.0 + g] for g in gaps], "flip(G)": [[50.0, 60.0, 60.0] for _ in gaps]}
+    turned = {law: [Estimate(0.1, 0.01, 4, 0.2)] * 2 for law in fig3.LAWS}
+    return fig3.Pair(list(range(len(gaps))), accuracy, turned, plug_in, plug_in, left_out)
+
+
+def _verdicts(claims: list) -> dict[str, str]:
+    return {c.name: c.verdict for c in claims}
+
+
+def test_fig3_claims() -> None:
+    yes, no, maybe = Estimate(0.2, 0.01, 6), Estimate(-0.2, 0.01, 6), Estimate(0.01, 0.1, 6)
+    zero = Estimate(0.0, 0.0, 6)
+    pairs = {
+        "MLP": _pair([0.0, 0.0, 0.0], zero),
+        "LeNet": _pair([10.0, 11.0, 12.0], yes),
+        "ResNet18": _pair([-10.0, -11.0, -12.0], no),
+        "ViT": _pair([-10.0, 1.0, 12.0], maybe, left_out=2),
+    }
+    result = fig3.Result(fig3.PRESETS["smoke"], pairs, {"MLP": 1.0, "LeNet": 1.0, "ResNet18": 1.0, "ViT": 2.8})
+    found = fig3.claims(result)
+    assert len({c.name for c in found}) == len(found) == 8
+    for network, verdict in (("MLP", "holds"), ("LeNet", "holds"), ("ResNet18", "fails"), ("ViT", "undecided")):
+        assert {v for n, v in _verdicts(found).items() if n.startswith(network)} == {verdict}
+    assert all("no evidence" in c.note for c in found if c.name.startswith("MLP"))
+    assert all("2 diverged" in c.note and "2.80 times the trace" in c.note for c in found if c.name.startswith("ViT"))
+    nothing = fig3.Result(result.config, {**pairs, "LeNet": _pair([0.0, 0.0], zero)}, result.traces)
+    assert _verdicts(fig3.claims(nothing))["LeNet: train accuracy"] == "fails"  # no difference is not a larger value
+
+
+def test_diverged_seeds_leave_with_their_partners() -> None:
+    settings = Settings(steps=2, batch=2, snapshots=(0, 1, 2))
+    units = fig3.gaussian_units(SMALL, method="auto", members=2, samples=4, settings=settings, probes=2, seeds=5)
+    assert len({(u["seed"], u["law"]) for u in units}) == 10
+    outcomes = []
+    for u in units:
+        bad = u["seed"] == 3 and u["law"] == "G"
+        shift = 10.0 * (u["law"] == "G") + u["seed"]
+        rows = torch.zeros(0) if bad else _rows(members=1, seed=u["seed"])[0]
+        outcomes.append(Outcome({"diverged": bad, "train": [] if bad else [50.0, 50.0 + shift, 60.0]}, {"rows": rows}))
+    pair = fig3.pair_of(units, outcomes)
+    assert pair.left_out == 1
+    assert pair.seeds == [0, 1, 2, 4]
+    assert "1 diverged" in pair.note
+    assert pair.gaps(slice(1, None)) == [5.0] * 4
+    assert pair.plug_in.value == pytest.approx(0)  # the same rows on both laws
+    none = fig3.pair_of(units, [replace(o, numbers={**o.numbers, "diverged": True}) for o in outcomes])
+    assert none.seeds == []
+    assert math.isnan(none.velocity.value)

@@ -1,0 +1,104 @@
+"""Figure 6: directions taken out of images, paired by seed."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from netgrain.experiments.grain import fig6
+from netgrain.runtime.units import Outcome
+
+
+def test_directions_needed_and_overlap() -> None:
+    S = torch.diag(torch.tensor([5.0, 4.0, 1.0]))
+    assert [fig6.needed(torch.eye(3), S, share) for share in (0.1, 0.5, 0.51, 0.9, 1.0)] == [1, 1, 2, 2, 3]
+    assert fig6.needed(torch.eye(3).flip(0), S, 0.51) == 3
+    Q, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)))
+    turn, _ = torch.linalg.qr(torch.randn(2, 2, generator=torch.Generator().manual_seed(1)))
+    assert fig6.overlap(Q[:2], turn @ Q[:2]) == pytest.approx(1)  # a property of the spaces, not of their bases
+    assert fig6.overlap(Q[:2], Q[2:]) == pytest.approx(0, abs=1e-12)
+    assert fig6.overlap(Q[:2], Q[:4]) == pytest.approx(0.5)
+
+
+def _fig6(gains: list[list[float]], diverged: int = 0) -> fig6.Result:
+    config = fig6.PRESETS["smoke"]
+    scores = {"geometry": [[70 + g for g in row] for row in gains], "random": [[70.0 for _ in row] for row in gains]}
+    counts = {m: [[5, 9] for _ in gains] for m in fig6.METHODS}
+    return fig6.Result(
+        config, "digits", {"LeNet": scores}, {"LeNet": []}, {"LeNet": counts}, {"LeNet": [0.9, 1.0]}, 60.0,
+        {"LeNet": diverged},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdicts"),
+    [
+        ([[5.0, 3.0], [5.2, 3.1], [5.1, 2.9]], ["holds", "holds", "holds"]),
+        ([[-5.0, -3.0], [-5.2, -3.1], [-5.1, -2.9]], ["fails", "fails", "fails"]),
+        ([[5.0, -5.0], [5.2, -5.6], [5.1, -4.4]], ["undecided", "holds", "fails"]),
+        ([[0.0, 0.0], [0.0, 0.0]], ["undecided"] * 3),
+        ([], ["undecided"] * 3),
+    ],
+)
+def test_fig6_claims(gains: list[list[float]], verdicts: list[str]) -> None:
+    found = fig6.claims(_fig6(gains, diverged=1))
+    assert [c.verdict for c in found] == verdicts
+    assert [c.name for c in found] == [
+        "LeNet: geometry loses less", "LeNet: geometry loses less at 50 %", "LeNet: geometry loses less at 90 %",
+    ]  # fmt: skip
+    assert all("1 diverged seeds left out" in c.note for c in found)
+    assert "overlap by 0.90, 1.00" in found[0].note
+    assert "overlap by 1.00" in found[2].note
+
+
+def test_fig6_pairs_by_seed_and_keeps_the_order_of_shares() -> None:
+    config = replace(fig6.PRESETS["smoke"], whole_seeds=2)
+    worth = {"geometry": 0.8, "random": 0.6, "whole": 0.9}
+
+    class Fake:
+        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
+            return [
+                Outcome(
+                    {
+                        "diverged": u["seed"] == 0 and u["method"] == "random" and u["share"] == 0.9,
+                        "test": worth[u["method"]] - u["share"] / 10,
+                        "directions": round(10 * u["share"]),
+                        "majority": 0.6,
+                    }
+                )
+                for u in units
+            ]
+
+        has = staticmethod(lambda _units: True)
+
+    pool = {"name": "digits", "size": 16, "samples": 400, "tests": 100, "two": True}
+    bases = {"LeNet": Outcome({"overlap": [1.0, 1.0]}, {"basis": torch.eye(2)})}
+    result = fig6._collect(config, Fake(), pool, bases, {"LeNet": 3})
+    assert result.diverged == {"LeNet": 1}
+    assert result.whole["LeNet"] == [pytest.approx(90)]  # two were trained, the first seed left
+    assert result.accuracy["LeNet"]["geometry"] == [pytest.approx([75, 71])] * 2
+    assert result.gains("LeNet") == [pytest.approx([20, 20])] * 2
+    assert result.directions["LeNet"]["random"] == [[5, 9]] * 2
+
+
+def test_fig6_takes_the_share_out_of_what_it_trains_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def instead(_make: object, X: torch.Tensor, y: torch.Tensor, _settings: object, **_: object) -> object:
+        seen["X"], seen["y"] = X, y
+        return type("Stopped", (), {"diverged": True})()
+
+    monkeypatch.setattr(fig6, "train_member", instead)
+    config = fig6.PRESETS["smoke"]
+    pool = {"name": "digits", "size": 16, "samples": 40, "tests": 20, "two": True}
+    d = 256
+    work = partial(fig6._one, {"LeNet": torch.eye(d).double().reshape(d, 1, 16, 16)})
+    units = [u for u in fig6._units(replace(config, samples=30), pool, {"LeNet": 1}) if u["share"] in (0.0, 0.9)]
+    norms = {}
+    for unit in units:
+        assert work(unit).numbers["diverged"]
+        norms[unit["method"]] = float(seen["X"].double().square().sum())
+        assert len(seen["y"]) == 30
+    assert norms["geometry"] / norms["whole"] == pytest.approx(0.1, rel=1e-4)
+    assert norms["random"] / norms["whole"] == pytest.approx(0.1, rel=1e-4)
