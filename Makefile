@@ -5,7 +5,7 @@ TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
 
-.PHONY: help setup demo test browser test-browser docs-lines test-more check bench torture format lint types imports clean
+.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house torture format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -42,8 +42,11 @@ demo: setup  ## four geometries, files to try things on, figures 9 and 1 with th
 	@$(BIN)/netgrain run fig9 --scale $(SCALE) --out out/demo/fig9 --resume
 	@$(BIN)/netgrain run fig1 --scale $(SCALE) --out out/demo/fig1 --resume
 
-test: .venv/.dev-installed  ## run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+quick: .venv/.dev-installed  ## one contract or oracle test of each file, in under a minute
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
+
+test: .venv/.dev-installed  ## the tests and doctests, in under five minutes on two cores
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser" -n 2 --dist loadgroup
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \
@@ -51,12 +54,14 @@ browser:  ## Debian's Chromium for the tests of the report page, where it is mis
 	  || { echo "no chromium found; install it first: sudo apt-get install chromium"; exit 2; }
 
 test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
-	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py
+	@$(BIN)/python -m pytest -m browser tests/end_to_end/test_browser.py
 
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines test-browser  ## the slower tests: every line of the docs, the report page in Chromium
+test-more: docs-lines  ## what `make test` leaves out: every line of the docs, the report page in Chromium (skipped where there is none)
+	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
+	@$(BIN)/python -m pytest -m browser tests/end_to_end/test_browser.py
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .
@@ -72,7 +77,7 @@ imports: .venv/.dev-installed
 types: .venv/.dev-installed
 	@$(BIN)/mypy
 
-check: lint types imports test  ## format, lint, types, tests with doctests, warnings as errors; CI runs this and docs-lines
+check: lint types imports test  ## format, lint, types, arrows between rooms, tests with doctests; CI runs this and test-more
 
 bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
@@ -85,6 +90,9 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/engine.py --out out/bench
+
+house: .venv/.dev-installed  ## draw the rooms and their imports for docs/architecture.md, and count what stands in them
+	@$(BIN)/python docs/house.py
 
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \

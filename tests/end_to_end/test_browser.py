@@ -15,7 +15,10 @@ from tests.auditing.test_pages import blank
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-browser")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed: make test-browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed: make test-browser"),
+]
 FLAGS = [
     "--no-sandbox",
     "--disable-background-networking",
