@@ -49,12 +49,8 @@ from .geometry.scores import (
 from .geometry.scores import (
     score as score,
 )
-from .geometry.value import (
-    Geometry as Geometry,
-)
-from .geometry.value import (
-    corr as corr,
-)
+from .geometry.symmetric import corr as corr
+from .geometry.value import Geometry as Geometry
 from .runtime.errors import (
     GrainWarning as GrainWarning,
 )

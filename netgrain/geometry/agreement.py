@@ -32,7 +32,8 @@ from netgrain.geometry.forms import Form
 from netgrain.geometry.options import points_per_member
 from netgrain.geometry.reduction import most_members
 from netgrain.geometry.sampled import sampled_geometry
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -294,7 +295,7 @@ def _bands(closed: Geometry, form: Form) -> list[Band]:
         # an average over points is noisy too: its bands come from one half of the points, its values from the other
         judge = replace(closed, form=closed.form.subset(range(0, closed.form.parts, 2)))
         expected = closed.form.subset(range(1, closed.form.parts, 2))
-    values, copies = judge._spectrum.values, judge._copies
+    values, copies = judge.spectrum.values, judge.spectrum.copies
     top = float(values[0])
     if top <= 0:
         raise NetgrainError("the closed form is zero: there is nothing to compare.")

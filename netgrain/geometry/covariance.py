@@ -11,10 +11,34 @@ from netgrain.runtime.samples import checked_samples
 
 
 def data_covariance(X: Tensor, *, centred: bool = False, normalised: bool = False) -> Geometry:
-    """S = Σ_μ x_μ x_μᵀ of samples X (samples, *input_shape), held as rows: the (d, d) matrix is not formed.
+    """Second moment S = Σ_μ x_μ x_μᵀ of data, as a geometry.
 
-    centred subtracts the mean sample, normalised divides by the number of samples.
+    Parameters
+    ----------
+    X : Tensor of shape (samples, *input_shape)
+        Samples. They are kept as rows; the (d, d) matrix is not formed.
+    centred : bool, default False
+        Subtract the mean sample first.
+    normalised : bool, default False
+        Divide by the number of samples.
 
+    Returns
+    -------
+    Geometry
+        S over d = prod(input_shape) coordinates, exact, with ``method == "data"``.
+
+    Raises
+    ------
+    NetgrainError
+        If X holds no finite floating-point samples.
+
+    See Also
+    --------
+    Geometry.project : The part G S G of S that an architecture lets through.
+
+    Examples
+    --------
+    >>> import torch
     >>> S = data_covariance(torch.tensor([[1.0, 0.0], [1.0, 2.0]]))
     >>> S.matrix().tolist()
     [[2.0, 2.0], [2.0, 4.0]]

@@ -18,6 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 if TYPE_CHECKING:
     from netgrain.geometry.spectrum import EigenvalueBlock
+    from netgrain.geometry.symmetric import SymmetricMatrix
     from netgrain.geometry.value import Geometry
 
 DIVERGING = "RdBu_r"  # white at zero; red and blue stay apart for every common colour blindness
@@ -30,7 +31,7 @@ DPI = 150
 SMALL, MEDIUM, LARGE = 8.0, 9.0, 10.5  # points
 
 
-def matrix(G: Geometry, ax: Axes | None = None) -> Axes:
+def matrix(G: SymmetricMatrix, ax: Axes | None = None) -> Axes:
     """G as an image, white at zero; of more than 1024 coordinates the first 1024.
 
     A printed point shows the mean of the entries below it, and the colours end where almost all of these means do: a
@@ -66,7 +67,7 @@ def matrix(G: Geometry, ax: Axes | None = None) -> Axes:
     limits = []
     if shown < G.d:
         limits.append(f"first {shown} of {G.d} coordinates")
-    if G.full_trace is not None:
+    if G.truncated:
         limits.append(f"from {len(G.eigenvalues)} leading directions")
     ax.set_title("Average geometry G" + ("\n" + ", ".join(limits) if limits else ""), fontsize=LARGE)
     return ax
@@ -192,11 +193,11 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return Figure(figsize=size, layout="constrained").add_subplot() if ax is None else ax
 
 
-def _corner(G: Geometry, most: int) -> np.ndarray:
+def _corner(G: SymmetricMatrix, most: int) -> np.ndarray:
     """The matrix, or its first rows and columns when it has more than `most`."""
     import torch
 
-    if G.d <= most and G.full_trace is None:
+    if G.d <= most and not G.truncated:
         return G.matrix().numpy()
     shown = min(G.d, most)
     pieces = []

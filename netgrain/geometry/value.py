@@ -25,8 +25,9 @@ from netgrain.geometry.spectrum import (
     decompose,
     resolved_blocks,
 )
+from netgrain.geometry.storage import Contents, load, save
 from netgrain.geometry.structured_forms import Kronecker
-from netgrain.runtime.arguments import found, is_number
+from netgrain.geometry.symmetric import SymmetricMatrix, dense_form, form_of, plain_tensor
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -35,10 +36,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Geometry:
-    """A positive semi-definite matrix over an input space, with error bars where it was sampled.
+class Geometry(SymmetricMatrix):
+    """The input geometry G = E_θ E_x[J(x)ᵀ J(x)] of networks, J = ∂f/∂x.
 
-    G = E_θ E_x[J(x)ᵀJ(x)], d × d with d = prod(input_shape); never formed unless asked for.
+    A positive semi-definite d × d matrix, d = prod(input_shape), with error bars where it was
+    sampled. It is never formed unless asked for. `average_geometry`, `geometry_of` and
+    `Geometry.from_matrix` make one.
+
+    Parameters
+    ----------
+    form : Form
+        How the matrix is held, with the parts that error bars are made of.
+    input_shape : tuple of int
+        Shape of one input.
+    about : Provenance
+        How the geometry was obtained.
+    scale_error : float, default 0.0
+        Relative standard error of a common factor, such as a measured variance of weights.
+    full_trace : Estimate, optional
+        The whole trace, where only the leading directions were kept.
+
+    See Also
+    --------
+    average_geometry : The geometry of a family at initialisation.
+    geometry_of : The geometry of given, trained networks.
+
+    Examples
+    --------
+    The effective rank of diag(3, 1, 1, 0) is 5² / (9 + 1 + 1), and its two equal eigenvalues form a
+    block that moves as a whole when the order is reversed.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 1.0, 0.0])))
     >>> G.trace.value, round(G.effective_rank, 3), [b.size for b in G.blocks()]
@@ -47,46 +73,43 @@ class Geometry:
     [0.0, 1.0, 1.0, 3.0]
     """
 
-    form: Form
-    input_shape: tuple[int, ...]
-    about: Provenance
-    scale_error: float = 0.0  # relative standard error of a common factor (an estimated weight variance)
-    full_trace: Estimate | None = None  # set when only the leading directions were kept
+    scale_error: float = 0.0
+    full_trace: Estimate | None = None
 
     @classmethod
     def from_matrix(cls, matrix: Tensor, input_shape: Sequence[int] | None = None) -> Geometry:
-        """Wrap a symmetric matrix that you have."""
-        matrix = _as_tensor(matrix, "a finite square matrix").double()
-        if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not bool(torch.isfinite(matrix).all()):
-            raise NetgrainError(f"expected a finite square matrix, found shape {tuple(matrix.shape)}.")
-        if not torch.allclose(matrix, matrix.T, rtol=1e-5, atol=1e-8 * float(matrix.abs().max())):
-            raise NetgrainError("expected a symmetric matrix; symmetrise it first, for example (M + M.T) / 2.")
-        shape = tuple(input_shape) if input_shape is not None else (matrix.shape[0],)
-        if math.prod(shape) != matrix.shape[0]:
-            raise NetgrainError(f"a {matrix.shape[0]}-dimensional matrix does not fit inputs of shape {shape}.")
-        return cls(Dense((matrix + matrix.T) / 2), shape, Provenance("given", exact=True))
+        """Wrap a symmetric matrix that you have.
 
-    # --- what it is -------------------------------------------------------------------------------------------
+        Parameters
+        ----------
+        matrix : Tensor of shape (d, d)
+            Finite and symmetric.
+        input_shape : sequence of int, optional
+            Shape of one input, with d entries; ``(d,)`` by default.
+
+        Returns
+        -------
+        Geometry
+            With ``method == "given"``; it counts as exact.
+
+        Raises
+        ------
+        NetgrainError
+            If the matrix is not finite, square and symmetric, or does not fit `input_shape`.
+
+        Examples
+        --------
+        >>> Geometry.from_matrix(torch.eye(4), (1, 2, 2)).effective_rank.value
+        4.0
+        """
+        form = dense_form(matrix, input_shape)
+        shape = (form.size,) if input_shape is None else tuple(input_shape)
+        return cls(form, shape, Provenance("given", exact=True))
 
     @property
-    def d(self) -> int:
-        """Dimension of the input space."""
-        return self.form.size
-
-    @property
-    def method(self) -> str:
-        """ "closed-form", "sampled", or how else it was made."""
-        return self.about.method
-
-    @property
-    def exact(self) -> bool:
-        """No sampling error at all."""
-        return self.about.exact
-
-    @property
-    def members(self) -> int:
-        """Networks it was averaged over (0: none)."""
-        return self.about.members
+    def truncated(self) -> bool:
+        """Whether only the leading directions were kept, of an input too large for more."""
+        return self.full_trace is not None
 
     @property
     def _core(self) -> Form:
@@ -100,45 +123,52 @@ class Geometry:
 
     @cached_property
     def trace(self) -> Estimate:
-        """tr G: over data, the mean squared Jacobian norm (the geometric complexity)."""
+        """Trace of G: over data, the mean squared Jacobian norm (the geometric complexity)."""
         t = self.full_trace if self.full_trace is not None else correlation.trace(self.form)
         return Estimate(t.value, math.hypot(t.stderr, t.value * self.scale_error), t.n)
 
     @cached_property
     def effective_rank(self) -> Estimate:
-        """(tr G)² / ‖G‖²: how many directions carry the geometry (d for the identity, 1 for one direction)."""
+        """Number of directions that carry the geometry, (tr G)² / ‖G‖²; d for the identity."""
         if self.full_trace is not None:
             return Estimate(self.full_trace.value**2 / self.form.norm2(), math.nan, self.members)
         return correlation.effective_rank(self.form)
 
     @cached_property
     def fidelity(self) -> float:
-        """Expected plug-in Corr with what more sampling would give, see `fidelity_with` (NaN: cannot be said)."""
+        """Expected plug-in Corr with what more sampling would give; NaN if it cannot be measured."""
         limit = self.about.method == "closed-form" and not self.exact and not self.form.parts
         return math.nan if self.full_trace is not None or limit else correlation.fidelity(self.form)
 
     @property
     def fidelity_with(self) -> str:
-        """What `fidelity` counts: all sampling noise, or for a limit of wide layers that of the probe points alone."""
+        """What `fidelity` compares with: the truth, or this wide limit over all points."""
         limit = self.about.method == "closed-form" and not self.exact
         return "this limit over all probe points" if limit else "the truth"
 
     @cached_property
-    def _spectrum(self) -> Spectrum:
+    def spectrum(self) -> Spectrum:
+        """Eigenvalues and eigenvectors of the core, as many as are cheap to have."""
         return decompose(self.form)
 
-    @property
-    def eigenvalues(self) -> Tensor:
-        """Descending, float64; d of them, or as many as the known rank."""
-        return self._spectrum.all_values
-
     def eigenvalue_errors(self, k: int | None = None) -> Tensor:
-        """Standard error over members of vᵀGv for the k leading eigenvectors v (zeros: nothing was sampled).
+        """Standard errors over members of vᵀGv for the leading eigenvectors v.
 
-        This is the noise along given directions. That they were chosen on the same sample biases the largest
-        eigenvalues upwards and the smallest downwards; blocks(by_error_bars=True) accounts for it.
+        This is the noise along given directions. Because the directions were chosen on the same
+        sample, the largest eigenvalues are biased upwards and the smallest downwards;
+        ``blocks(by_error_bars=True)`` accounts for that.
+
+        Parameters
+        ----------
+        k : int, optional
+            Number of eigenvectors; all known ones by default.
+
+        Returns
+        -------
+        Tensor of shape (k,)
+            Zeros where nothing was sampled, NaN where one member cannot tell.
         """
-        spectrum = self._spectrum
+        spectrum = self.spectrum
         form = self._core.batched()
         k = len(spectrum.values) * self._copies if k is None else k
         vectors = spectrum.vectors[: math.ceil(k / self._copies)]
@@ -153,38 +183,60 @@ class Geometry:
 
     @property
     def condition(self) -> float:
-        """Largest over smallest eigenvalue; infinite for a singular matrix, NaN when not all are known."""
+        """Largest over smallest eigenvalue; infinite if singular, NaN when not all are known."""
         values = self.eigenvalues
-        if self.full_trace is not None or not self._spectrum.complete:
+        if self.full_trace is not None or not self.spectrum.complete:
             return math.nan
         smallest = float(values[-1]) if len(values) == self.d else 0.0
         return float(values[0]) / smallest if smallest > NULL * float(values[0]) else math.inf
 
     def blocks(self, *, by_error_bars: bool = False) -> list[EigenvalueBlock]:
-        """Runs of equal eigenvalues, inside which single eigenvectors mean nothing.
+        """Runs of equal eigenvalues, inside which single eigenvectors are not defined.
 
-        Equal means closer than 1e-6 (relative). by_error_bars=True joins what the sample cannot tell apart.
+        Parameters
+        ----------
+        by_error_bars : bool, default False
+            Join eigenvalues that the sample cannot tell apart; by default those closer than 1e-6
+            (relative).
+
+        Returns
+        -------
+        list of EigenvalueBlock
+            With ``start``, ``size`` and ``value``, in descending order.
         """
         if by_error_bars and self.form.parts:
             return resolved_blocks(self.form)
-        found = blocks_of(self._spectrum.values, self._copies)
+        found = blocks_of(self.spectrum.values, self._copies)
         known = sum(b.size for b in found)
-        if known < self.d and self._spectrum.complete and self.full_trace is None:
+        if known < self.d and self.spectrum.complete and self.full_trace is None:
             found.append(EigenvalueBlock(known, self.d - known, 0.0))
         return found
 
+    def directions_for(self, share: float) -> int | None:
+        """Number of leading directions that carry a share of the trace.
+
+        Parameters
+        ----------
+        share : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        int or None
+            None if it takes more directions than are known.
+        """
+        total = self.trace.value
+        enough = (self.eigenvalues.cumsum(0) >= share * total * (1 - 1e-12)).nonzero()
+        return int(enough[0]) + 1 if len(enough) and total > 0 else None
+
     # --- directions -------------------------------------------------------------------------------------------
 
-    def directions(self, k: int | None = None, *, bottom: bool = False) -> Tensor:
-        """The k leading eigenvectors, shape (k, *input_shape), unit norm, in the order of the eigenvalues.
+    @property
+    def _known_directions(self) -> int:
+        return self.d
 
-        Inside a block of equal eigenvalues the basis is chosen by a fixed rule (geometry.spectrum); copies of a
-        Kronecker core follow one another. bottom=True gives the last k instead, the very last one last.
-        """
-        k = self.d if k is None else k
-        if not (is_number(k) and k == int(k) and 1 <= k <= self.d):
-            raise NetgrainError(f"expected between 1 and {self.d} directions, found {found(k)}.")
-        k = int(k)
+    def _eigenvectors(self, k: int, bottom: bool) -> Tensor:
+        """Copies of a Kronecker core follow one another."""
         if bottom:
             spectrum, skip = self._whole_spectrum(), self.d - k
         else:
@@ -200,11 +252,11 @@ class Geometry:
         for row, index in enumerate(range(skip, skip + k)):
             core_index, copy = divmod(index, self._copies)
             out[row, places[copy]] = spectrum.vectors[core_index]
-        return out.reshape(k, *self.input_shape)
+        return out
 
     def _leading(self, k: int) -> Spectrum:
-        if "_spectrum" in self.__dict__ and len(self._spectrum.values) * self._copies >= k:
-            return self._spectrum
+        if "spectrum" in self.__dict__ and len(self.spectrum.values) * self._copies >= k:
+            return self.spectrum
         spectrum = decompose(self.form, k)
         if len(spectrum.values) * self._copies < k and self.full_trace is None:
             return self._whole_spectrum()
@@ -213,8 +265,8 @@ class Geometry:
     def _whole_spectrum(self) -> Spectrum:
         """All d pairs, null space included."""
         self._refuse_if_truncated("the whole spectrum")
-        if "_spectrum" in self.__dict__ and len(self._spectrum.values) == self._core.size:
-            return self._spectrum
+        if "spectrum" in self.__dict__ and len(self.spectrum.values) == self._core.size:
+            return self.spectrum
         if self._core.size > FULL_LIMIT:
             raise NetgrainError(
                 f"the whole spectrum of a {self._core.size} x {self._core.size} matrix is not computed (the limit is "
@@ -224,7 +276,20 @@ class Geometry:
         return replace(spectrum, copies=self._copies)
 
     def random_direction(self, block: EigenvalueBlock, *, seed: int = 0) -> Tensor:
-        """A unit vector drawn uniformly inside a block's eigenspace, shape input_shape."""
+        """Draw a unit vector uniformly from the eigenspace of a block.
+
+        Parameters
+        ----------
+        block : EigenvalueBlock
+            One of `blocks`.
+        seed : int, default 0
+            Of the draw.
+
+        Returns
+        -------
+        Tensor of shape input_shape
+            In float64.
+        """
         basis = self._whole_spectrum() if block.value == 0 else self._leading(block.stop)
         rows = range(block.start // self._copies, math.ceil(block.stop / self._copies))
         generator = torch.Generator().manual_seed(seed)
@@ -236,19 +301,42 @@ class Geometry:
     # --- as a matrix ------------------------------------------------------------------------------------------
 
     def matrix(self) -> Tensor:
-        """The dense (d, d) matrix; refused above a size, with the number."""
-        self._refuse_if_truncated("the matrix")
-        return torch.clone(self.form.dense())
+        """Write the matrix out, entry by entry.
 
-    def matvec(self, v: Tensor) -> Tensor:
-        """G v for one vector or a batch, flat (…, d) or shaped (…, *input_shape); same shape back."""
-        flat = self._flat(v)
-        return self.form.matvec(flat).reshape(v.shape)
+        Returns
+        -------
+        Tensor of shape (d, d)
+            In float64, a copy.
+
+        Raises
+        ------
+        NetgrainError
+            If d is too large to do so, or only leading directions were kept.
+        """
+        self._refuse_if_truncated("the matrix")
+        return super().matrix()
 
     def project(self, S: Geometry | Tensor) -> Geometry:
-        """G S G: what the architecture lets through of a data covariance S (a Geometry or a (d, d) tensor)."""
+        """Product G S G: what the architecture lets through of a data covariance S.
+
+        Parameters
+        ----------
+        S : Geometry or Tensor of shape (d, d)
+            Such as `data_covariance(X)`.
+
+        Returns
+        -------
+        Geometry
+            G S G, with ``method == "derived"``.
+
+        Examples
+        --------
+        >>> G = Geometry.from_matrix(torch.diag(torch.tensor([2.0, 0.0])))
+        >>> G.project(torch.ones(2, 2)).matrix().tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+        """
         self._refuse_if_truncated("a projection")
-        form = S.form if isinstance(S, Geometry) else Geometry.from_matrix(S).form
+        form = form_of(S)
         if form.size != self.d:
             raise NetgrainError(f"G is {self.d}-dimensional, S is {form.size}-dimensional; use the same input shape.")
         about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
@@ -259,7 +347,16 @@ class Geometry:
         return Geometry(Dense(G @ form.dense() @ G), self.input_shape, about)
 
     def flip(self) -> Geometry:
-        """Same eigenvectors, eigenvalues in reverse order; a block of equal eigenvalues moves as a whole."""
+        """Reverse the eigenvalues, keep the eigenvectors.
+
+        A block of equal eigenvalues moves as a whole, so that the result does not depend on the
+        basis chosen inside it.
+
+        Returns
+        -------
+        Geometry
+            The least visible direction of G is the most visible one here.
+        """
         spectrum = self._whole_spectrum()
         found = blocks_of(spectrum.values)
         values = torch.empty_like(spectrum.values)
@@ -272,8 +369,23 @@ class Geometry:
         return Geometry(core, self.input_shape, about)
 
     def score(self, X: Tensor) -> Tensor:
-        """xᵀGx / ‖x‖² for every sample, shape (samples,): how strongly fresh networks react along x."""
-        X = _as_tensor(X, "samples (samples, …)")
+        """How strongly fresh networks react along each sample, xᵀGx / ‖x‖².
+
+        Parameters
+        ----------
+        X : Tensor of shape (samples, *input_shape) or (samples, d)
+            Samples.
+
+        Returns
+        -------
+        Tensor of shape (samples,)
+            NaN for a sample of zeros.
+
+        See Also
+        --------
+        score : The same for data with a common offset.
+        """
+        X = plain_tensor(X, "samples (samples, …)")
         if X.dim() < 2 or X[0].numel() != self.d:
             alone = "; one sample alone is X[None]" if X.numel() == self.d else ""
             raise NetgrainError(
@@ -286,22 +398,44 @@ class Geometry:
             scores.append((flat * self.form.matvec(flat)).sum(1) / flat.square().sum(1))
         return torch.cat(scores)
 
-    def corr(self, other: Geometry, *, paired: bool = False) -> Estimate:
-        """Corr(self, other), see `netgrain.corr`."""
-        return corr(self, other, paired=paired)
-
     # --- files and pictures -----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """One safetensors file with the numbers and where they came from; written whole or not at all."""
-        from netgrain.geometry.storage import Contents, save
+        """Write the geometry and how it was obtained to one safetensors file.
 
+        The file is written whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
         return save(Contents(self.form, self.input_shape, self.about, self.scale_error, self.full_trace), path)
 
     @staticmethod
     def load(path: str | Path) -> Geometry:
-        """Read a file written by `save`; anything else is refused with a sentence."""
-        from netgrain.geometry.storage import Contents, load
+        """Read a geometry that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file; files of older versions are read as well.
+
+        Returns
+        -------
+        Geometry
+            As it was saved.
+
+        Raises
+        ------
+        NetgrainError
+            If the file holds anything else, or is damaged.
+        """
 
         def build(found: Contents) -> Geometry:
             made = Geometry(found.form, found.input_shape, found.about, found.scale_error, found.full_trace)
@@ -310,26 +444,48 @@ class Geometry:
 
         return load(path, build)
 
-    def plot_matrix(self, ax: Axes | None = None) -> Axes:
-        """G as an image."""
-        from netgrain.geometry import plots
-
-        return plots.matrix(self, ax=ax)
-
     def plot_spectrum(self, ax: Axes | None = None) -> Axes:
-        """Eigenvalues against their index."""
+        """Draw the eigenvalues against their index.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a figure of its own by default.
+
+        Returns
+        -------
+        Axes
+            With the curve.
+        """
         from netgrain.geometry import plots
 
         return plots.spectrum(self, ax=ax)
 
     def plot_directions(self, k: int = 8) -> Figure:
-        """The k leading and the k last eigenvectors as images."""
+        """Draw leading and last eigenvectors as images.
+
+        Parameters
+        ----------
+        k : int, default 8
+            Number of each.
+
+        Returns
+        -------
+        Figure
+            Two rows of images.
+        """
         from netgrain.geometry import plots
 
         return plots.directions(self, k)
 
     def summary(self) -> dict[str, Any]:
-        """The numbers worth a table, as plain values."""
+        """Collect the numbers worth a table, as plain values.
+
+        Returns
+        -------
+        dict
+            Ready for JSON.
+        """
         return {
             "model": self.about.model,
             "d": self.d,
@@ -354,34 +510,15 @@ class Geometry:
             "versions": self.about.versions,
         }
 
-    def directions_for(self, share: float) -> int | None:
-        """How many leading directions carry this share of the trace (None: more than are known)."""
-        total = self.trace.value
-        enough = (self.eigenvalues.cumsum(0) >= share * total * (1 - 1e-12)).nonzero()
-        return int(enough[0]) + 1 if len(enough) and total > 0 else None
-
     # --- inside -----------------------------------------------------------------------------------------------
-
-    def _flat(self, v: Tensor) -> Tensor:
-        v = torch.as_tensor(v).cpu()
-        if v.shape and v.shape[-1] == self.d:
-            return v.reshape(-1, self.d).double()
-        if tuple(v.shape[v.dim() - len(self.input_shape) :]) == self.input_shape:
-            return v.reshape(-1, self.d).double()
-        raise NetgrainError(
-            f"expected vectors of shape (…, {self.d}) or (…, {self.input_shape}), found {tuple(v.shape)}."
-        )
 
     def _refuse_if_truncated(self, what: str) -> None:
         if self.full_trace is not None:
+            known = len(self._core.rows) if isinstance(self._core, Factored) else 0
             raise NetgrainError(
-                f"only the {self._copies * len(self._core_rows())} leading directions of this geometry "
+                f"only the {self._copies * known} leading directions of this geometry "
                 f"(d = {self.d}) were kept, so {what} is not available; use a smaller input or directions(k)."
             )
-
-    def _core_rows(self) -> Tensor:
-        core = self._core
-        return core.rows if isinstance(core, Factored) else torch.zeros(0)
 
     def __repr__(self) -> str:
         about = self.about
@@ -400,8 +537,12 @@ class Geometry:
             facts.append(f"probe {about.probe}")
         if self.trace.value == 0:
             return f"Geometry({', '.join([*facts, 'zero: the network does not react to its input'])})"
-        rank = self.effective_rank
-        facts.append(f"effective rank {rank.value:.4g}" + (f" ± {rank.stderr:.2g}" if rank.stderr > 0 else ""))
+        return f"Geometry({', '.join([*facts, *self._facts()])})"
+
+    def _facts(self) -> list[str]:
+        """What is worth saying of a geometry that is not zero."""
+        about, rank = self.about, self.effective_rank
+        facts = [f"effective rank {rank.value:.4g}" + (f" ± {rank.stderr:.2g}" if rank.stderr > 0 else "")]
         if not math.isnan(self.fidelity) and self.form.parts:
             facts.append(f"Corr with {self.fidelity_with} about {self.fidelity:.4f}")
         if about.leaves_out:
@@ -417,30 +558,4 @@ class Geometry:
                 facts.append(f"{len(found)} block{'s' * (len(found) != 1)} {shape} equal eigenvalues")
         if about.zero_share:
             facts.append(f"{about.zero_share:.0%} of the members have a zero gradient")
-        return f"Geometry({', '.join(facts)})"
-
-
-def _as_tensor(value: Any, wanted: str) -> Tensor:
-    """On the CPU, without a gradient."""
-    try:
-        tensor: Tensor = torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as e:  # torch raises all three
-        raise NetgrainError(f"expected {wanted}, found {found(value)}.") from e
-    return tensor.detach().cpu()
-
-
-def corr(A: Geometry | Tensor, B: Geometry | Tensor, *, paired: bool = False) -> Estimate:
-    """Corr(A, B) = tr(AᵀB) / (‖A‖ ‖B‖), bias-corrected for sampled matrices, `.plug_in` beside it.
-
-    paired=True when both are made of the same members, part by part. Tensors count as exact.
-
-    >>> import torch
-    >>> I = torch.eye(4)
-    >>> corr(I, torch.diag(torch.tensor([1.0, 0, 0, 0]))).value
-    0.5
-    """
-    for m in (A, B):
-        if not isinstance(m, Geometry) and not hasattr(m, "shape"):
-            raise NetgrainError(f"expected a Geometry or a square matrix, found {found(m)}.")
-    a, b = (m.form if isinstance(m, Geometry) else Geometry.from_matrix(m).form for m in (A, B))
-    return correlation.correlation(a, b, paired=paired)
+        return facts

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,8 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, settled
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import SymmetricMatrix, corr, form_of
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.threads import one_thread
@@ -25,15 +26,20 @@ from netgrain.training.projection import Projection, factor
 LAYOUT = 1  # of the file; a newer one is refused, not guessed at
 
 
-class Delta(Geometry):
-    """A symmetric matrix over an input space with error bars, its eigenvalues of either sign.
+class Delta(SymmetricMatrix):
+    """The change Δ = dG/dt of a geometry under gradient flow.
 
-    All that a geometry can do without being positive: matrix, matvec, trace, corr; eigenvalues descend from the most
-    positive to the most negative one.
+    A symmetric matrix over an input space with error bars. Its eigenvalues have either sign and
+    descend from the most positive to the most negative one.
+
+    See Also
+    --------
+    Evolution : Δ together with the geometry of the same members.
     """
 
     @cached_property
-    def _spectrum(self) -> Spectrum:
+    def spectrum(self) -> Spectrum:
+        """All eigenvalues and eigenvectors."""
         if self.d <= FULL_LIMIT:
             values, vectors = torch.linalg.eigh(self.form.dense())
             rows = vectors.T
@@ -50,36 +56,29 @@ class Delta(Geometry):
             torch.cat([up.values, -down.values.flip(0)]), torch.cat([up.vectors, down.vectors.flip(0)]), 1, True
         )
 
-    def directions(self, k: int | None = None, *, bottom: bool = False) -> Tensor:
-        """Eigenvectors (k, *input_shape), along which G grows most; bottom=True: along which it shrinks most, last."""
-        known = self._spectrum.vectors
-        k = len(known) if k is None else k
-        if not 1 <= k <= len(known):
-            raise NetgrainError(f"expected between 1 and {len(known)} directions, found {k}.")
-        return (known[-k:] if bottom else known[:k]).reshape(k, *self.input_shape).clone()
-
-    def _leading(self, k: int) -> Spectrum:
-        return self._spectrum
-
-    def _whole_spectrum(self) -> Spectrum:
-        return self._spectrum
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise NetgrainError(
-            "this matrix has eigenvalues of both signs, so what is asked for is not defined; "
-            "expected matrix(), matvec, eigenvalues, directions, trace or corr (an Evolution is saved as a whole)."
-        )
-
-    flip = random_direction = blocks = save = plot_spectrum = plot_directions = summary = _refuse
-    directions_for = _refuse
-
     @property
-    def condition(self) -> float:
-        return math.nan
+    def _known_directions(self) -> int:
+        return len(self.spectrum.vectors)
 
-    def inner(self, H: Geometry | Tensor) -> Estimate:
-        """⟨Δ, H⟩ = tr(Δ H) with its standard error over members, for a symmetric H that counts as exact."""
-        form = H.form if isinstance(H, Geometry) else Geometry.from_matrix(H).form
+    def _eigenvectors(self, k: int, bottom: bool) -> Tensor:
+        """Along the first G grows most, along the last it shrinks most."""
+        known = self.spectrum.vectors
+        return (known[-k:] if bottom else known[:k]).clone()
+
+    def inner(self, H: SymmetricMatrix | Tensor) -> Estimate:
+        """Inner product ⟨Δ, H⟩ = tr(Δ H) with a matrix that counts as exact.
+
+        Parameters
+        ----------
+        H : SymmetricMatrix or Tensor of shape (d, d)
+            Symmetric.
+
+        Returns
+        -------
+        Estimate
+            With its standard error over members.
+        """
+        form = form_of(H)
         value = self.form.inner(form)
         if self.form.parts < 2:
             return Estimate(value, math.nan if self.form.parts else 0.0, self.form.parts)
@@ -88,7 +87,13 @@ class Delta(Geometry):
         return Estimate(value, math.sqrt(spread), self.form.parts)
 
     def errors(self) -> Tensor:
-        """Standard error over members of every entry of matrix(), (d, d)."""
+        """Standard errors over members of every entry of `matrix`.
+
+        Returns
+        -------
+        Tensor of shape (d, d)
+            Zeros where nothing was sampled.
+        """
         form = self.form.batched(MOST_PARTS)
         if form.parts < 2:
             return torch.full((self.d, self.d), math.nan if form.parts else 0.0, dtype=torch.float64)
@@ -105,26 +110,55 @@ class Delta(Geometry):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evolution:
-    """Δ = M + Mᵀ = E[b aᵀ + a bᵀ], a = ∇ₓf, b = d/dt ∇ₓf, and G = E[a aᵀ] of the same members."""
+    """How the geometry of networks moves when training begins.
+
+    Δ = M + Mᵀ = E[b aᵀ + a bᵀ] with a = ∇ₓf and b = d/dt ∇ₓf, and G = E[a aᵀ] of the same members.
+    `average_evolution` and `evolution_of` make one.
+
+    Parameters
+    ----------
+    delta : Delta
+        Δ, with its error bars.
+    G : Geometry
+        The geometry of the same members.
+    loss : str
+        Name of the loss that drives the weights.
+    samples : int
+        Number of samples in the data set of that loss.
+    differentiation : str
+        How b was computed: forward over reverse, reverse over reverse, or by hand (one hidden layer).
+    labels_used : bool
+        False if the labels drop out and were not looked at.
+    dense_M : Tensor of shape (d, d), optional
+        M, where the rows were too many to keep.
+
+    See Also
+    --------
+    average_evolution : The evolution of a family at initialisation.
+    evolution_of : The evolution of given networks.
+    """
 
     delta: Delta
     G: Geometry
     loss: str
-    samples: int  # in the data set whose loss drives the flow
-    differentiation: str  # "forward over reverse", "reverse over reverse", or "by hand" (one hidden layer)
-    labels_used: bool  # False: they drop out, and were not looked at
-    dense_M: Tensor | None = None  # M where the rows were too many to keep
+    samples: int
+    differentiation: str
+    labels_used: bool
+    dense_M: Tensor | None = None
 
     @property
     def d(self) -> int:
+        """Dimension of the input space."""
         return self.delta.d
 
     @property
     def members(self) -> int:
+        """Number of networks behind Δ."""
         return self.delta.members
 
     @property
     def about(self) -> Provenance:
+        """How Δ was obtained."""
         return self.delta.about
 
     @property
@@ -134,7 +168,7 @@ class Evolution:
 
     @property
     def trace(self) -> Estimate:
-        """tr Δ: how fast the mean squared input gradient grows."""
+        """Trace of Δ: how fast the mean squared input gradient grows."""
         return self.delta.trace
 
     @property
@@ -143,48 +177,115 @@ class Evolution:
         return self.delta.fidelity
 
     def matrix(self) -> Tensor:
-        """Δ, dense (d, d) float64."""
+        """Write Δ out, entry by entry.
+
+        Returns
+        -------
+        Tensor of shape (d, d)
+            In float64.
+        """
         return self.delta.matrix()
 
     def errors(self) -> Tensor:
-        """Standard errors of the entries of Δ, (d, d)."""
+        """Standard errors of the entries of Δ over members.
+
+        Returns
+        -------
+        Tensor of shape (d, d)
+            In float64.
+        """
         return self.delta.errors()
 
     def matvec(self, v: Tensor) -> Tensor:
+        """Multiply Δ with one vector or a batch of them.
+
+        Parameters
+        ----------
+        v : Tensor of shape (..., d) or (..., *input_shape)
+            Vectors, flat or shaped like inputs.
+
+        Returns
+        -------
+        Tensor of the shape of v
+            In float64.
+        """
         return self.delta.matvec(v)
 
     @property
     def M(self) -> Tensor:
-        """E[(∇²_{x,θ} f · θ̇) ∇ₓfᵀ], dense (d, d) float64, not symmetric; Δ = M + Mᵀ."""
+        """Matrix M = E[(∇²_{x,θ} f · θ̇) ∇ₓfᵀ] of shape (d, d), not symmetric; Δ = M + Mᵀ."""
         if self.dense_M is not None:
             return self.dense_M.clone()
         assert isinstance(self.form, SymmetricPairs)
         return self.form.half()
 
-    def corr(self, other: Geometry | Evolution | Tensor, *, paired: bool = False) -> Estimate:
-        """Corr(Δ, other), bias-corrected, with its sign; `.plug_in` beside it. With `self.G` it is paired."""
-        if isinstance(other, Evolution):
-            other = other.delta
-        return corr(self.delta, other, paired=paired or other is self.G)
+    def corr(self, other: SymmetricMatrix | Evolution | Tensor, *, paired: bool = False) -> Estimate:
+        """Correlation of Δ with another matrix, with its sign and corrected for noise.
+
+        Parameters
+        ----------
+        other : Geometry, Delta, Evolution or Tensor of shape (d, d)
+            A tensor counts as exact.
+        paired : bool, default False
+            Whether both are made of the same members; with ``self.G`` they always are.
+
+        Returns
+        -------
+        Estimate
+            See `netgrain.corr`.
+        """
+        matrix = other.delta if isinstance(other, Evolution) else other
+        return corr(self.delta, matrix, paired=paired or other is self.G)
 
     def corr_identity(self) -> Estimate:
-        """Corr(Δ, I)."""
+        """Correlation of Δ with the identity.
+
+        Returns
+        -------
+        Estimate
+            See `netgrain.corr`.
+        """
         return corr(self.delta, torch.eye(self.d))
 
     @one_thread()
     def corr_projected(self, S: Geometry | Tensor) -> Estimate:
-        """Corr(Δ, G S G) with G of the same members (Conjecture 1), debiased in Δ and in both factors G.
+        """Correlation of Δ with G S G, where G is that of the same members.
 
-        Needs at least 6 members (training.projection). `.plug_in` is the naive Corr(Δ, G S G). With a G that you know
-        better, use corr(G.project(S)).
+        The noise of Δ and of both factors G is removed. With a G that you know better, use
+        ``corr(G.project(S))``.
+
+        Parameters
+        ----------
+        S : Geometry or Tensor of shape (d, d)
+            Covariance of the data.
+
+        Returns
+        -------
+        Estimate
+            Needs at least 6 members; ``plug_in`` is the naive Corr(Δ, G S G).
+
+        References
+        ----------
+        .. [1] Movahedi, Orvieto, Moosavi-Dezfooli, "Geometric Inductive Biases of Deep Networks: the
+           Role of Data and Architecture", Conjecture 1.
         """
-        S = S if isinstance(S, Geometry) else Geometry.from_matrix(S)
-        return Projection(self.G.form, factor(S.form)).corr(self.form)
+        return Projection(self.G.form, factor(form_of(S))).corr(self.form)
 
     # --- files ------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """One safetensors file with rows, provenance and checksum; written whole or not at all."""
+        """Write the evolution to one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
         tensors: dict[str, Tensor] = {}
         header: dict[str, Any] = {
             "layout": LAYOUT,
@@ -203,7 +304,23 @@ class Evolution:
 
     @staticmethod
     def load(path: str | Path) -> Evolution:
-        """Read a file written by `save`; anything else is refused with a sentence."""
+        """Read an evolution that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file; files of older versions are read as well.
+
+        Returns
+        -------
+        Evolution
+            As it was saved.
+
+        Raises
+        ------
+        NetgrainError
+            If the file holds anything else, or is damaged.
+        """
         header, tensors = read_packed(path, "evolution")
         if header.get("layout") != LAYOUT:
             raise NetgrainError(

@@ -23,7 +23,8 @@ from netgrain.geometry.of_models import check_given_model, frozen_copy, listed_m
 from netgrain.geometry.options import check_counts, check_places, points_per_member
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.sampled import CHUNK, _schedule
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError

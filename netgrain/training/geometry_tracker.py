@@ -22,7 +22,8 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.of_models import geometry_of, listed_models
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed

@@ -14,7 +14,8 @@ from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.plots import png
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.training.evolution import velocity
 from netgrain.training.geometry_tracker import GeometryTracker

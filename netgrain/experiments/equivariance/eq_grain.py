@@ -25,7 +25,8 @@ from netgrain.experiments.equivariance.images import band, descend_in_fourier, i
 from netgrain.geometry.estimate import mean
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread

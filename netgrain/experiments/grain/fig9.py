@@ -18,7 +18,8 @@ from torch import Tensor
 from netgrain.experiments.claims import Claim, claim
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import mean
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome

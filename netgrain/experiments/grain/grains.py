@@ -22,7 +22,8 @@ from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import corr
+from netgrain.geometry.value import Geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.devices import best_device
 from netgrain.runtime.errors import NetgrainError

@@ -24,7 +24,8 @@ from netgrain.geometry.correlation import Deletions
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
-from netgrain.geometry.value import Geometry, corr
+from netgrain.geometry.symmetric import SymmetricMatrix, corr
+from netgrain.geometry.value import Geometry
 from netgrain.models.lenet import LeNet
 from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
@@ -124,7 +125,7 @@ def conjecture_1(job: Job) -> list[Statement]:
     return found
 
 
-def _quiet(delta: Geometry, other: Geometry | Tensor) -> Estimate:
+def _quiet(delta: SymmetricMatrix, other: SymmetricMatrix | Tensor) -> Estimate:
     import warnings
 
     with warnings.catch_warnings():
