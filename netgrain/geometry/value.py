@@ -183,7 +183,7 @@ class Geometry(SymmetricMatrix):
 
     @property
     def condition(self) -> float:
-        """Largest over smallest eigenvalue; infinite if singular, NaN when not all are known."""
+        """Largest over smallest eigenvalue; inf if singular, NaN if not all are known."""
         values = self.eigenvalues
         if self.full_trace is not None or not self.spectrum.complete:
             return math.nan

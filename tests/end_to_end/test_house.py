@@ -43,13 +43,7 @@ STILL_PRIVATE = {
     "netgrain.complexity.jacobian_products → _prepare_forward_mode",
     "netgrain.complexity.meter → _evaluating",
     "netgrain.training.curvature → _call",
-    "netgrain.training.curvature → _check_given",
     "netgrain.training.curvature → _prepare_forward_mode",
-    "netgrain.training.delta → _settled",
-    "netgrain.training.evolution → _check_family",
-    "netgrain.training.evolution → _check_given",
-    "netgrain.training.evolution → _check_rows",
-    "netgrain.training.evolution → _frozen_copy",
     "netgrain.training.evolution → _schedule",
 }
 
