@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1400)
     parser.add_argument("--width", type=float, default=0.25, help="of ResNet18 and ViT")
     arguments = parser.parse_args()
-    train = load("digits", limit=(arguments.samples, 1)).train
+    train = load("digits", limit=arguments.samples)
     families = {
         "MLP": partial(MLP, channels=1, image_size=8),
         "ResNet18": partial(ResNet18, channels=1, image_size=8, width=arguments.width),

@@ -121,7 +121,7 @@ def measured(
 
 def grey(name: str, side: int) -> ng.Data:
     """Images of a data set in grey, side × side, as a whole of mean 0 and variance 1."""
-    X = load(name, limit=(IMAGES, 1), standardise=False).train.X.mean(1, keepdim=True)
+    X = load(name, limit=IMAGES, standardise=False).X.mean(1, keepdim=True)
     X = torch.nn.functional.interpolate(X, (side, side), mode="bilinear", antialias=True)
     return ng.Data((X - X.mean()) / X.std(), name)
 

@@ -70,7 +70,7 @@ def shown(out: Path, title: str, make: Callable[[], nn.Module], size: int, **wan
 
 
 def images(name: str, size: int, download: bool) -> ng.Data:
-    return ng.Data(load(name, limit=(1000, 1), size=size, download=download).train.X, name)
+    return ng.Data(load(name, limit=1000, size=size, download=download).X, name)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 import netgrain as ng
-from netgrain.data import load
+from netgrain.data import load_split
 from netgrain.models import MLP, LeNet
 from netgrain.training import Settings, accuracy, train_member
 
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    split = load("digits", limit=(arguments.samples, 360))
+    split = load_split("digits", limit=(arguments.samples, 360))
     X, y, side = split.train.X, split.train.y, split.train.X.shape[-1]
     make = partial(LeNet if side >= 16 else MLP, channels=1, image_size=side)
     G = ng.average_geometry(make, tuple(X.shape[1:]))

@@ -11,6 +11,7 @@ import typer
 
 from netgrain.cli.parsing import (
     DataDir,
+    DataOption,
     Download,
     Json,
     Limit,
@@ -25,7 +26,6 @@ from netgrain.cli.parsing import (
     one_sentence_errors,
     parse_input,
     print_rows,
-    source_given,
 )
 from netgrain.runtime.errors import NetgrainError
 
@@ -43,15 +43,6 @@ AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
 COMPARE_EXAMPLES = """  netgrain compare mlp resnet18 vit:patch=4 --data digits --out compare.html
   netgrain compare mlp my_model.py:Net --data my.npz --json"""
 
-Source = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="DATA",
-        help="digits, mnist, fashion-mnist, cifar10, cifar2, FILE.npz, or a FOLDER/ by class.",
-        callback=lambda data: source_given(data, folders=True),
-    ),
-]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of skipping it.")]
 Members = Annotated[
     int | None,
@@ -71,7 +62,7 @@ AnyProbe = Annotated[
 
 def audit(
     model: Model,
-    data: Source,
+    data: DataOption,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html; or .json for numbers alone.")] = Path(
         "report.html"
     ),
@@ -104,10 +95,11 @@ def audit(
         check_file(out, ".html", ".json")
         if not 0 < keep <= 1:
             raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
+        from netgrain.data.sources import load
         from netgrain.models.checkpoints import read_weights
 
         state = None if weights is None else read_weights(weights)
-        samples = _samples(data, data_dir, download, size, limit, strict, seed)
+        samples = load(data, data_dir=data_dir, download=download, size=size, limit=limit, strict=strict, seed=seed)
         found = _audited(model, samples, state, keep, probe, members, seed, what_if or ())
         if not as_json or out != Path("report.html"):
             found.save(out)
@@ -123,7 +115,7 @@ def compare(
         list[str],
         typer.Argument(metavar="MODEL MODEL …", help="Two or more families of networks.", callback=known_model),
     ],
-    data: Source,
+    data: DataOption,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html.")] = Path("compare.html"),
     probe: DataProbe = "data",
     data_dir: DataDir = None,
@@ -141,8 +133,9 @@ def compare(
         if len(models) < 2:
             raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
         from netgrain.auditing.comparisons import compare as side_by_side
+        from netgrain.data.sources import load
 
-        samples = _samples(data, data_dir, download, size, limit, strict, seed)
+        samples = load(data, data_dir=data_dir, download=download, size=size, limit=limit, strict=strict, seed=seed)
         found = side_by_side([_audited(m, samples, None, 0.7, probe, members, seed, ()) for m in models])
         if not as_json or out != Path("compare.html"):
             found.save(out)
@@ -154,20 +147,6 @@ def compare(
 
 
 MARKS = {"good": "+", "note": "·", "warn": "!", "bad": "!!"}
-
-
-def _samples(
-    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, strict: bool, seed: int
-) -> Dataset:
-    """A named set as it is standardised, or the user's own data, standardised here."""
-    path = Path(data)
-    if path.suffix == ".npz" or path.is_dir() or data.endswith("/"):
-        from netgrain.data.sources import normalised, read
-
-        return normalised(read(path, strict=strict, size=size, limit=limit, seed=seed))
-    from netgrain.data.images import load
-
-    return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
 
 
 def _audited(
@@ -193,7 +172,7 @@ def _audited(
         data=samples.name,
         note=samples.note,
         classes=samples.classes,
-        features=getattr(samples, "features", None),
+        features=samples.features or None,
         weights=state,
         swaps=parsed_swaps(changes),
         probe=probe,
@@ -223,9 +202,9 @@ def visible(
     with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
         from netgrain.auditing.signals import visible as seen
         from netgrain.cli.parsing import parse_probe
-        from netgrain.data.arrays import read_arrays
+        from netgrain.data.arrays import read_tensors
 
-        (pattern,) = read_arrays(signal, "signal")
+        (pattern,) = read_tensors(signal, "signal")
         shape = tuple(pattern.shape)
         make = family_from_text(model, shape)
         found = seen(make, pattern, input_shape=shape, probe=parse_probe(probe), members=members, seed=seed)

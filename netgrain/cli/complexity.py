@@ -22,7 +22,6 @@ from netgrain.cli.parsing import (
     as_text,
     family_from_text,
     one_sentence_errors,
-    samples_of,
 )
 from netgrain.runtime.errors import NetgrainError
 
@@ -105,7 +104,17 @@ def complexity(
             raise NetgrainError(f"--members expects at least one network, found {members}.")
         if members is not None and weights is not None:
             raise NetgrainError("--members is for fresh networks, and --weights is one network; give one of them.")
-        samples = samples_of(data, data_dir, download, size, limit, seed)
+        from netgrain.data.sources import load
+
+        samples = load(
+            data,
+            data_dir=data_dir,
+            download=download,
+            size=size,
+            limit=limit,
+            seed=seed,
+            standardise=weights is None,
+        )
         make = family_from_text(model, tuple(samples.X.shape[1:]))
         count = 1 if weights is not None else members or MEMBERS
         found = _measured(make, count, samples, weights, estimator, rel_error, seed)

@@ -36,7 +36,6 @@ from netgrain.cli.parsing import (
     family_from_text,
     one_sentence_errors,
     print_rows,
-    samples_of,
 )
 from netgrain.cli.plan import DryRun
 from netgrain.cli.reproduce import reproduce
@@ -262,8 +261,9 @@ def _scored(
     seed: int,
 ) -> tuple[Dataset, Geometry]:
     from netgrain.auditing.places import place_of
+    from netgrain.data.sources import load
 
-    samples = samples_of(data, data_dir, download, size, limit, seed)
+    samples = load(data, data_dir=data_dir, download=download, size=size, limit=limit, seed=seed)
     shape = tuple(samples.X.shape[1:])
     make = family_from_text(model, shape)
     return samples, place_of(probe, samples.X, members=members, seed=seed).geometry(make, shape, seed=seed)

@@ -98,9 +98,9 @@ def _points(G: Group, points: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor]:
-    from netgrain.data.arrays import read_arrays
+    from netgrain.data.arrays import read_tensors
 
-    X, y = read_arrays(path, "X", "y")
+    X, y = read_tensors(path, "X", "y")
     return X, y
 
 

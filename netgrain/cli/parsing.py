@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from netgrain.data.names import check_source
+from netgrain.data.sources import format_of, kinds
 from netgrain.models.names import BUILTIN_NAMES, check_name
 from netgrain.runtime.arguments import MOST_INPUTS
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
     from netgrain.families.probes import Probe
 
@@ -47,8 +46,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DATA",
-        help="digits, mnist, fashion-mnist, cifar10, cifar2, or FILE.npz with X and y.",
-        callback=lambda data: source_given(data, folders=False),
+        help=f"{kinds()}.",
+        callback=lambda data: source_given(data),
     ),
 ]
 DataDir = Annotated[
@@ -123,37 +122,6 @@ def _check_weights(spec: str, family_from_text: Family) -> None:
         )
 
 
-def samples_of(
-    data: str, data_dir: Path | None, download: bool, size: int | None, limit: int | None, seed: int
-) -> Dataset:
-    """The training samples of a named data set, or those of a file, as --data and its companions say."""
-    from netgrain.data.dataset import resized
-    from netgrain.data.images import load
-
-    if not data.endswith(".npz"):
-        return load(data, data_dir, download=download, size=size, limit=limit, seed=seed).train
-    samples = _read_npz(Path(data))
-    if limit is not None:
-        import torch
-
-        from netgrain.data.dataset import generator_for
-
-        if limit < 1:
-            raise NetgrainError(f"--limit expects at least one sample, found {limit}.")
-        order = torch.randperm(len(samples), generator=generator_for(seed, "limit"))
-        samples = samples.subset(order[:limit])
-    return samples if size is None else resized(samples, size)
-
-
-def _read_npz(path: Path) -> Dataset:
-    """X (floating) and y (labels) from a file of the user, as they are."""
-    from netgrain.data.arrays import read_arrays
-    from netgrain.data.dataset import Dataset
-
-    X, y = read_arrays(path, "X", "y")
-    return Dataset(X, y, path.name, (), "as it is in the file")
-
-
 @contextmanager
 def one_sentence_errors(interrupted: str | Callable[[], str] = "nothing was written") -> Iterator[None]:
     """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
@@ -212,10 +180,10 @@ def check_folder(out: Path) -> None:
         raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
 
 
-def source_given(data: str, *, folders: bool) -> str:
+def source_given(data: str) -> str:
     """--data as it was written, looked at while the command line is read: before torch is loaded."""
     with one_sentence_errors():
-        check_source(data, folders=folders)
+        format_of(data)
     return data
 
 
@@ -292,10 +260,10 @@ def print_rows(rows: list[tuple[str, str]]) -> None:
 
 def parse_probe(text: str) -> Probe | None:
     """A probe from its name, or data:FILE (.npy, or .npz with an array X)."""
-    from netgrain.data.arrays import read_arrays
+    from netgrain.data.arrays import read_tensors
     from netgrain.families.probes import Data, probe_named
 
     kind, _, value = text.partition(":")
     if kind == "data" and value:
-        return Data(read_arrays(Path(value), "X")[0], name=Path(value).name)
+        return Data(read_tensors(Path(value), "X")[0], name=Path(value).name)
     return probe_named(text)

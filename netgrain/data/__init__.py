@@ -1,4 +1,4 @@
-"""Data: image sets with their files checked, and synthetic sets whose label lies along chosen directions.
+"""Labelled samples as values: from names, files, folders and tensors, and synthetic sets along chosen directions.
 
 Downloading and unpacking are in `netgrain.data.download`.
 """

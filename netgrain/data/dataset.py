@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,12 +15,46 @@ from netgrain.runtime.samples import checked_labels, checked_samples
 
 MOST_CLASSES = 10**6  # each gets a name
 AT_ONCE = 4096  # samples converted to double precision together
+AS_GIVEN = "as given"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Samples X (samples, *shape) in float32 with labels y (samples,) in int64; `note` tells how X was scaled.
+    """Labelled samples as a value.
 
+    Parameters
+    ----------
+    X : Tensor of shape (samples, *shape)
+        Finite floating-point samples; kept as float32 on the CPU.
+    y : Tensor of shape (samples,)
+        Labels 0, 1, …; kept as int64.
+    name : str, default "data"
+        What reports call it.
+    classes : tuple of str, optional
+        Names of the labels 0, 1, …; by default the numbers themselves.
+    note : str, default "as given"
+        What was done to the numbers in X.
+    features : tuple of str, optional
+        Names of the entries of a sample, one for each.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of one sample.
+    counts : tuple of int
+        Samples in each class.
+
+    Raises
+    ------
+    NetgrainError
+        If samples, labels, classes and features do not fit together.
+
+    See Also
+    --------
+    load : Data sets from names, files, folders, tensors and torch data sets.
+
+    Examples
+    --------
     >>> Dataset(torch.zeros(3, 2), torch.tensor([0, 1, 1]), name="toy", classes=("cat", "dog"))
     Dataset(toy, 3 samples of shape (2,), cat 1, dog 2)
     """
@@ -28,7 +63,8 @@ class Dataset:
     y: Tensor
     name: str = "data"
     classes: tuple[str, ...] = ()  # empty: "0", "1", … as many as the labels need
-    note: str = "as given"
+    note: str = AS_GIVEN
+    features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         X = checked_samples(checked_samples(self.X).cpu().float())  # what single precision cannot hold is Inf
@@ -44,7 +80,13 @@ class Dataset:
                 f"labels run from {int(y.min())} to {int(y.max())}, expected 0 to {len(classes) - 1} "
                 f"for {len(classes)} classes."
             )
-        for name, value in (("X", X), ("y", y), ("classes", classes)):
+        entries = math.prod(X.shape[1:])
+        if self.features and len(self.features) != entries:
+            raise NetgrainError(
+                f"{len(self.features)} feature names came with samples of {entries} entries; "
+                "expected one name for each entry."
+            )
+        for name, value in (("X", X), ("y", y), ("classes", classes), ("features", tuple(self.features))):
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -61,7 +103,23 @@ class Dataset:
         return tuple(torch.bincount(self.y, minlength=len(self.classes)).tolist())
 
     def subset(self, indices: Sequence[int] | Tensor) -> Dataset:
-        """The samples with these indices, in this order (a boolean mask works too)."""
+        """Return the samples with these indices, in this order.
+
+        Parameters
+        ----------
+        indices : sequence of int, or Tensor
+            Indices, negative ones from the end; or a boolean mask over all samples.
+
+        Returns
+        -------
+        Dataset
+            The chosen samples, with the same name, classes and note.
+
+        Raises
+        ------
+        NetgrainError
+            If there are no indices, or one is beyond the samples.
+        """
         chosen = torch.as_tensor(indices).cpu()
         if chosen.dtype == torch.bool:
             if chosen.shape != self.y.shape:
@@ -80,14 +138,27 @@ class Dataset:
         named = list(zip(self.classes, self.counts, strict=True))
         shown = [f"{label} {count}" for label, count in named[:10]]
         more = [f"and {len(named) - 10} more classes"] if len(named) > 10 else []
-        note = [self.note] if self.note != "as given" else []
+        note = [self.note] if self.note != AS_GIVEN else []
         facts = [self.name, f"{len(self)} samples of shape {self.shape}", *shown, *more, *note]
         return f"Dataset({', '.join(facts)})"
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A training and a test part with the same shape and classes."""
+    """Training and test part of a data set, with the same shape and classes.
+
+    Parameters
+    ----------
+    train : Dataset
+        Samples to learn from.
+    test : Dataset
+        Samples to judge by.
+
+    Raises
+    ------
+    NetgrainError
+        If shapes or classes differ.
+    """
 
     train: Dataset
     test: Dataset
@@ -105,57 +176,169 @@ class Split:
             )
 
 
+def then(note: str, done: str) -> str:
+    """A note with what was done next."""
+    return done if note == AS_GIVEN else f"{note}; {done}"
+
+
 def channels(X: Tensor) -> Tensor:
-    """A view (samples, channels, entries): images (samples, C, H, W) have C channels, everything else has one."""
+    """A view (samples, channels, entries) of what is scaled alike.
+
+    The entries of a table (samples, features) are channels of their own; images (samples, C, H, W) have C of them,
+    everything else has one.
+    """
+    if X.dim() == 2:
+        return X.unsqueeze(2)
     return X.flatten(2) if X.dim() == 4 else X.flatten(1).unsqueeze(1)
 
 
 def channel_moments(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and population standard deviation of each channel, float64 (channels,); exactly 0 for a constant one."""
+    """Mean and population standard deviation of each channel, float64 (channels,); a constant has exactly its own."""
     view = channels(X)
     count = view.shape[0] * view.shape[2]
     mean = sum((part.double().sum((0, 2)) for part in view.split(AT_ONCE)), torch.zeros(1)) / count
     centred = ((part.double() - mean[:, None]).square().sum((0, 2)) for part in view.split(AT_ONCE))
     std = (sum(centred, torch.zeros(1)) / count).sqrt()
-    constant = view.amax((0, 2)) == view.amin((0, 2))
-    return mean, torch.where(constant, torch.zeros_like(std), std)
+    highest = view.amax((0, 2))
+    constant = highest == view.amin((0, 2))
+    return torch.where(constant, highest.double(), mean), torch.where(constant, torch.zeros_like(std), std)
 
 
-def standardised(split: Split) -> Split:
-    """Mean 0 and standard deviation 1 for each channel of the training part; the test part is treated with the same.
+def standardised(dataset: Dataset, like: Dataset | None = None) -> Dataset:
+    """Samples with mean 0 and standard deviation 1, per channel or feature.
 
-    A constant channel is centred and not scaled.
+    This is the one rule for all data: each channel of images (C, H, W) and each feature of a table
+    has its own mean and population standard deviation; samples of any other shape count as one
+    channel. What is constant is centred and not scaled.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The samples to scale.
+    like : Dataset, optional
+        The training part whose statistics are used; by default the data set's own.
+
+    Returns
+    -------
+    Dataset
+        The same samples, scaled; its note tells the statistics.
+
+    Examples
+    --------
+    The first feature has mean 2 and standard deviation 1, the second is constant:
+
+    >>> data = Dataset(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), torch.tensor([0, 1]))
+    >>> standardised(data).X.tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    >>> standardised(data).note
+    'standardised per feature, 1 constant one set to 0'
     """
-    mean, std = channel_moments(split.train.X)
+    mean, std = channel_moments((dataset if like is None else like).X)
     scale = torch.where(std == 0, torch.ones_like(std), std)
-    numbers = f"mean {_listed(mean)}, std {_listed(std)}"
-
-    def apply(data: Dataset) -> Dataset:
-        X = torch.empty_like(data.X)
-        for source, target in zip(channels(data.X).split(AT_ONCE), channels(X).split(AT_ONCE), strict=True):
-            target.copy_((source.double() - mean[:, None]) / scale[:, None])
-        before = "" if data.note == "as given" else f"{data.note}; "
-        return replace(data, X=X, note=f"{before}standardised per channel with training statistics: {numbers}")
-
-    return Split(apply(split.train), apply(split.test))
+    X = torch.empty_like(dataset.X)
+    for source, target in zip(channels(dataset.X).split(AT_ONCE), channels(X).split(AT_ONCE), strict=True):
+        target.copy_((source.double() - mean[:, None]) / scale[:, None])
+    table, constant = dataset.X.dim() == 2, int((std == 0).sum())
+    done = f"standardised per {'feature' if table else 'channel'}"
+    done += "" if like is None else " with training statistics"
+    done += "" if table else f": mean {_listed(mean)}, std {_listed(std)}"
+    if constant and like is None:
+        done += f", {constant} constant {'one' if constant == 1 else 'ones'} set to 0"
+    return replace(dataset, X=X, note=then(dataset.note, done))
 
 
 def resized(dataset: Dataset, size: int) -> Dataset:
-    """Images (C, H, W) averaged over equal areas down to size × size; size must divide H and W."""
+    """Images averaged over equal areas to size × size.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Images of shape (C, H, W).
+    size : int
+        Side of the new images.
+
+    Returns
+    -------
+    Dataset
+        Images of shape (C, size, size); every pixel of the old ones counts with the area it shares.
+
+    Raises
+    ------
+    NetgrainError
+        If the samples are no images, or `size` is not positive.
+
+    Examples
+    --------
+    >>> images = Dataset(torch.arange(16.0).reshape(1, 1, 4, 4), torch.tensor([0]))
+    >>> resized(images, 2).X.tolist()
+    [[[[2.5, 4.5], [10.5, 12.5]]]]
+    """
     if len(dataset.shape) != 3:
-        raise NetgrainError(f"expected images of shape (channels, height, width), found {dataset.shape}.")
-    c, h, w = dataset.shape
-    if size < 1 or h % size or w % size:
-        raise NetgrainError(f"size {size} was asked for; expected a divisor of the image size {h} × {w}.")
+        raise NetgrainError(f"size expects images of shape (channels, height, width), found samples {dataset.shape}.")
+    h, w = dataset.shape[1:]
+    if size < 1:
+        raise NetgrainError(f"size must be at least 1, found {size}; the images are {h} × {w}.")
     if (h, w) == (size, size):
         return dataset
-    X = dataset.X.reshape(len(dataset), c, size, h // size, size, w // size).mean((3, 5))
-    before = "" if dataset.note == "as given" else f"{dataset.note}; "
-    return replace(dataset, X=X, note=f"{before}area-averaged from {h} × {w} to {size} × {size}")
+    done = f"area-averaged from {h} × {w} to {size} × {size}"
+    return replace(dataset, X=area_resized(dataset.X, size), note=then(dataset.note, done), features=())
+
+
+def area_resized(X: Tensor, size: int) -> Tensor:
+    """Images (samples, C, H, W) averaged to size × size, every source pixel weighted by the area it shares.
+
+    >>> area_resized(torch.tensor([[[[0.0, 3.0, 6.0]]]]), 2)[0, 0, 0].tolist()  # (0 + 3/2) / 1.5, (3/2 + 6) / 1.5
+    [1.0, 5.0]
+    """
+    n, c, h, w = X.shape
+    if h % size == 0 and w % size == 0:
+        return X.reshape(n, c, size, h // size, size, w // size).mean((3, 5))
+    rows, columns = (_shares(side, size).to(X) for side in (h, w))
+    return torch.einsum("ih,nchw,jw->ncij", rows, X, columns)
+
+
+def _shares(n: int, size: int) -> Tensor:
+    """(size, n): which share of target cell i is source cell j."""
+    edges = torch.arange(size + 1, dtype=torch.float64) * n / size
+    source = torch.arange(n, dtype=torch.float64)
+    overlap = torch.minimum(edges[1:, None], source + 1) - torch.maximum(edges[:-1, None], source)
+    return overlap.clamp(min=0) * (size / n)
+
+
+def chosen_indices(n: int, limit: int | None, seed: int) -> Tensor:
+    """Indices, ascending, of at most `limit` random samples of n."""
+    if limit is None or limit >= n:
+        return torch.arange(n)
+    return torch.randperm(n, generator=generator_for(seed, "limit"))[:limit].sort().values
 
 
 def as_binary(dataset: Dataset, ones: Collection[int], classes: tuple[str, str] = ("0", "1")) -> Dataset:
-    """Two classes out of many: label 1 for the classes in `ones`, 0 for all others."""
+    """Two classes out of many: label 1 for the classes in `ones`, 0 for all others.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Samples of any number of classes.
+    ones : collection of int
+        Labels that become 1.
+    classes : pair of str, default ("0", "1")
+        Names of the two classes.
+
+    Returns
+    -------
+    Dataset
+        The same samples with labels 0 and 1.
+
+    Raises
+    ------
+    NetgrainError
+        If `ones` is empty or names a label that the data set does not have.
+
+    Examples
+    --------
+    >>> as_binary(Dataset(torch.zeros(3, 2), torch.tensor([0, 1, 2])), {0, 2}).y.tolist()
+    [1, 0, 1]
+    """
     wrong = [label for label in ones if not 0 <= label < len(dataset.classes)]
     if wrong or not ones:
         raise NetgrainError(
@@ -166,7 +349,32 @@ def as_binary(dataset: Dataset, ones: Collection[int], classes: tuple[str, str] 
 
 
 def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
-    """`per_class` random samples of every class, shuffled."""
+    """Equally many random samples of every class, shuffled.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Samples of any number of classes.
+    per_class : int
+        Samples to keep of each class.
+    seed : int, default 0
+        The same seed gives the same samples.
+
+    Returns
+    -------
+    Dataset
+        ``per_class`` samples of every class.
+
+    Raises
+    ------
+    NetgrainError
+        If a class has fewer samples than that.
+
+    Examples
+    --------
+    >>> balanced(Dataset(torch.zeros(5, 2), torch.tensor([0, 0, 0, 1, 1])), 2).counts
+    (2, 2)
+    """
     if per_class < 1 or per_class > min(dataset.counts):
         raise NetgrainError(
             f"{per_class} samples per class were asked for, expected 1 to {min(dataset.counts)} "

@@ -1,4 +1,8 @@
-"""Files from the network that arrive whole, checked and bounded, or not at all."""
+"""Files from the network that arrive whole, checked and bounded, or not at all.
+
+Why not pooch (1.9 was tried): it starts anew after an interruption, bounds neither what arrives nor what is unpacked,
+and follows a redirect from https to open http.
+"""
 
 from __future__ import annotations
 

@@ -9,29 +9,26 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from netgrain.data.arrays import MOST_BYTES
-from netgrain.data.dataset import generator_for
+from netgrain.data.dataset import Dataset, area_resized, chosen_indices
+from netgrain.data.in_memory import checked, pixels
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 MOST_PIXELS = 2**26  # of one image: 8192 × 8192
-GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")
 LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as Pillow
 
 
-def read_folder(
-    folder: Path, *, strict: bool, size: int | None, limit: int | None, seed: int
-) -> tuple[Tensor, Tensor, tuple[str, ...], str]:
-    """X (samples, C, H, W) from 0 to 1, labels, the names of the classes in sorted order, and what was done."""
+def read_samples(folder: Path, *, strict: bool, size: int | None, limit: int | None, seed: int) -> Dataset:
+    """Images X (samples, C, H, W) from 0 to 1, with the folders in sorted order as classes.
+
+    The samples of `limit` are chosen before anything is decoded.
+    """
     files, classes, outside = _listed(folder)
-    if limit is not None and limit < len(files):
-        order = torch.randperm(len(files), generator=generator_for(seed, "limit"))[:limit].sort().values
-        files = [files[i] for i in order.tolist()]
+    files = [files[i] for i in chosen_indices(len(files), limit, seed).tolist()]
     images: list[Tensor] = []
     labels: list[int] = []
     failed: list[tuple[Path, str]] = []
@@ -64,44 +61,12 @@ def read_folder(
         warnings.warn(
             f"{folder}: {notes[-1]}, the first is {failed[0][0].relative_to(folder)} ({failed[0][1]}).",
             GrainWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if outside:
         notes.append(f"{outside} link{'s' * (outside > 1)} out of the folder not followed")
     X, colours = _alike(images)
-    return X / 255, torch.tensor(labels), classes, "; ".join(notes + colours)
-
-
-def pixels(image: Any) -> Tensor:
-    """A PIL image as bytes, (1, H, W) for grey and (3, H, W) for colour; 16-bit grey is scaled to 8 bits."""
-    if image.mode == "F":
-        raise ValueError("floating-point pixels have no known range")
-    if image.mode.startswith("I"):
-        wide = np.asarray(image).astype(np.float64)
-        if wide.min() < 0 or wide.max() > 65535:
-            raise ValueError(f"pixels from {wide.min():g} to {wide.max():g}, expected 0 to 65535")
-        return torch.from_numpy(np.round(wide / 257).astype(np.uint8))[None]
-    plain = np.array(image.convert("L" if image.mode in GREY else "RGB"))
-    found = torch.from_numpy(plain)
-    return found[None] if found.dim() == 2 else found.permute(2, 0, 1).contiguous()
-
-
-def area_resized(X: Tensor, size: int) -> Tensor:
-    """Images (samples, C, H, W) averaged to size × size, every source pixel weighted by the area it shares.
-
-    >>> area_resized(torch.tensor([[[[0.0, 3.0, 6.0]]]]), 2)[0, 0, 0].tolist()  # (0 + 3/2) / 1.5, (3/2 + 6) / 1.5
-    [1.0, 5.0]
-    """
-    rows, columns = (_shares(n, size).to(X) for n in X.shape[2:])
-    return torch.einsum("ih,nchw,jw->ncij", rows, X, columns)
-
-
-def _shares(n: int, size: int) -> Tensor:
-    """(size, n): which share of target cell i is source cell j."""
-    edges = torch.arange(size + 1, dtype=torch.float64) * n / size
-    source = torch.arange(n, dtype=torch.float64)
-    overlap = torch.minimum(edges[1:, None], source + 1) - torch.maximum(edges[:-1, None], source)
-    return overlap.clamp(min=0) * (size / n)
+    return checked(X / 255, torch.tensor(labels), folder.resolve().name, classes, "; ".join(notes + colours), ())
 
 
 def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...], int]:

@@ -66,36 +66,145 @@ class Raw:
 
 
 def digits() -> Split:
-    """1,797 handwritten digits, 1 × 8 × 8, which come with netgrain: the set that needs no download.
+    """1,797 handwritten digits, which come with netgrain: the set that needs no download.
 
-    They are the test part of UCI's Optical Recognition of Handwritten Digits, the same as in scikit-learn.
+    They are the test part of UCI's Optical Recognition of Handwritten Digits, the same as in
+    scikit-learn. There is no official test part: 360 images, always the same, are set aside.
 
-    There is no official test part: 360 images, always the same, are set aside.
+    Returns
+    -------
+    Split
+        Images of shape (samples, 1, 8, 8) with values from 0 to 1, and labels.
+
+    See Also
+    --------
+    load_split : The same by name, cut down and standardised.
+
+    Examples
+    --------
+    >>> len(digits().train), len(digits().test)
+    (1437, 360)
     """
     return _digits().split()
 
 
 def mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
-    """Handwritten digits, 1 × 28 × 28: 60,000 for training and 10,000 for testing."""
+    """Handwritten digits of MNIST: 60,000 for training and 10,000 for testing.
+
+    Parameters
+    ----------
+    data_dir : str or Path, optional
+        Folder that holds the files; by default ``$NETGRAIN_DATA`` or the cache.
+    download : bool, default False
+        Fetch the files if they are not found.
+    official : bool, default True
+        Accept only files with the official number of images; else also cut-down copies.
+
+    Returns
+    -------
+    Split
+        Images of shape (samples, 1, 28, 28) with values from 0 to 1, and labels.
+
+    Raises
+    ------
+    NetgrainError
+        If the files are not found, or damaged.
+
+    See Also
+    --------
+    load_split : The same by name, cut down and standardised.
+    """
     return _mnist(data_dir, download, official).split()
 
 
 def fashion_mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
-    """Ten kinds of clothing, 1 × 28 × 28: 60,000 for training and 10,000 for testing."""
+    """Ten kinds of clothing: 60,000 images for training and 10,000 for testing.
+
+    Parameters
+    ----------
+    data_dir : str or Path, optional
+        Folder that holds the files; by default ``$NETGRAIN_DATA`` or the cache.
+    download : bool, default False
+        Fetch the files if they are not found.
+    official : bool, default True
+        Accept only files with the official number of images; else also cut-down copies.
+
+    Returns
+    -------
+    Split
+        Images of shape (samples, 1, 28, 28) with values from 0 to 1, and labels.
+
+    Raises
+    ------
+    NetgrainError
+        If the files are not found, or damaged.
+
+    See Also
+    --------
+    load_split : The same by name, cut down and standardised.
+    """
     return _fashion_mnist(data_dir, download, official).split()
 
 
 def cifar10(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
-    """Ten kinds of objects in colour, 3 × 32 × 32: 50,000 for training and 10,000 for testing."""
+    """Ten kinds of objects: 50,000 images for training and 10,000 for testing.
+
+    Parameters
+    ----------
+    data_dir : str or Path, optional
+        Folder that holds the files; by default ``$NETGRAIN_DATA`` or the cache.
+    download : bool, default False
+        Fetch the files if they are not found.
+    official : bool, default True
+        Accept only files with the official number of images; else also cut-down copies.
+
+    Returns
+    -------
+    Split
+        Images of shape (samples, 3, 32, 32) with values from 0 to 1, and labels.
+
+    Raises
+    ------
+    NetgrainError
+        If the files are not found, or damaged.
+
+    See Also
+    --------
+    load_split : The same by name, cut down and standardised.
+    """
     return _cifar10(data_dir, download, official).split()
 
 
 def cifar2(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
-    """CIFAR-10 with two labels: 0 for an animal (classes 2 to 7), 1 for a vehicle."""
+    """CIFAR-10 with two labels: 0 for an animal (classes 2 to 7), 1 for a vehicle.
+
+    Parameters
+    ----------
+    data_dir : str or Path, optional
+        Folder that holds the files; by default ``$NETGRAIN_DATA`` or the cache.
+    download : bool, default False
+        Fetch the files if they are not found.
+    official : bool, default True
+        Accept only files with the official number of images; else also cut-down copies.
+
+    Returns
+    -------
+    Split
+        Images of shape (samples, 3, 32, 32) with values from 0 to 1, and labels.
+
+    Raises
+    ------
+    NetgrainError
+        If the files are not found, or damaged.
+
+    See Also
+    --------
+    load_split : The same by name, cut down and standardised.
+    """
     return _two_classes(cifar10(data_dir, download=download, official=official))
 
 
-def load(
+def load_split(
     name: str,
     data_dir: str | Path | None = None,
     *,
@@ -106,11 +215,46 @@ def load(
     seed: int = 0,
     official: bool = True,
 ) -> Split:
-    """A set by its name, cut down and scaled in this order: limit, size, standardise.
+    """Training and test part of a named set, cut down and scaled in this order.
 
-    limit keeps that many random samples of each part (a pair: of the training and of the test part), size averages
-    the images down to size × size, standardise gives every channel of what is left mean 0 and variance 1, with the
-    statistics of the training part. Everything random follows from seed.
+    Parameters
+    ----------
+    name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar2"}
+        The set; case and hyphens do not matter.
+    data_dir : str or Path, optional
+        Folder that holds the set; by default ``$NETGRAIN_DATA`` or the cache.
+    download : bool, default False
+        Fetch the set if it is not found.
+    standardise : bool, default True
+        Give every channel mean 0 and standard deviation 1, with the statistics of the training part.
+    size : int, optional
+        Average images over equal areas to size × size.
+    limit : int or pair of int, optional
+        Number of random samples of each part, or of the training and of the test part.
+    seed : int, default 0
+        Chooses the samples of `limit`.
+    official : bool, default True
+        Accept only files with the official number of images; else also cut-down copies.
+
+    Returns
+    -------
+    Split
+        Images of shape (samples, C, H, W) with labels.
+
+    Raises
+    ------
+    NetgrainError
+        If the set is not found, or its files are damaged.
+
+    See Also
+    --------
+    load : Samples from any source.
+
+    Examples
+    --------
+    >>> split = load_split("digits", limit=(100, 50))
+    >>> len(split.train), len(split.test), split.train.shape
+    (100, 50, (1, 8, 8))
     """
     key = set_named(name)
     split = _READERS[key](data_dir, download, official).split(limit, seed)
@@ -118,7 +262,9 @@ def load(
         split = _two_classes(split)
     if size is not None:
         split = Split(resized(split.train, size), resized(split.test, size))
-    return standardised(split) if standardise else split
+    if not standardise:
+        return split
+    return Split(standardised(split.train, like=split.train), standardised(split.test, like=split.train))
 
 
 def _two_classes(split: Split) -> Split:
@@ -245,7 +391,23 @@ def cache_folder() -> Path:
 
 @contextmanager
 def looking_in(data_dir: str | Path | None) -> Iterator[None]:
-    """Inside, this folder is where sets are looked for first (None: nothing changes)."""
+    """Look for named sets in this folder first, inside a with block.
+
+    Parameters
+    ----------
+    data_dir : str, Path or None
+        The folder; None changes nothing.
+
+    Yields
+    ------
+    None
+        Nothing; the folder counts until the block ends.
+
+    Raises
+    ------
+    NetgrainError
+        If `data_dir` is not a folder.
+    """
     if data_dir is None:
         yield
         return

@@ -31,7 +31,7 @@ def tensor_of(values: Any, what: str = "X") -> Tensor:
     if isinstance(values, str | bytes | Path):
         raise NetgrainError(
             f"{what} is {_short(values)}, a name; expected numbers: read files and folders with "
-            "netgrain.data.sources.read(path), which has X and y."
+            "netgrain.data.load(path), which has X and y."
         )
     if isinstance(values, DataLoader):
         raise NetgrainError(
@@ -44,7 +44,7 @@ def tensor_of(values: Any, what: str = "X") -> Tensor:
     if isinstance(values, Dataset) or _like_a_dataset(values):
         raise NetgrainError(
             f"{what} is a data set ({type(values).__name__}), expected a tensor; pass the X and y of "
-            "netgrain.data.sources.from_dataset(dataset)."
+            "netgrain.data.load(dataset)."
         )
     if _holds_words(values):
         first = _first(values)

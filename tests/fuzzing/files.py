@@ -88,28 +88,27 @@ def npz_bytes(rng: Random) -> bytes:
 
 
 def run_npz(content: bytes, folder: Path) -> bool:
-    from netgrain.cli.parsing import samples_of
-    from netgrain.data.arrays import read_arrays
-    from netgrain.data.sources import read
+    from netgrain.data import load
+    from netgrain.data.arrays import read_tensors
 
     file = folder / "a.npz"
     file.write_bytes(content)
     with untouched(folder):
         return each(
-            lambda: read(file),
-            lambda: read_arrays(file, "X", "y"),
-            lambda: samples_of(str(file), None, False, None, 3, 0),
+            lambda: load(file),
+            lambda: load(file, limit=3, standardise=False),
+            lambda: read_tensors(file, "X", "y"),
         )
 
 
 def run_npy(content: bytes, folder: Path) -> bool:
     from netgrain.cli.parsing import parse_probe
-    from netgrain.data.arrays import read_arrays
+    from netgrain.data.arrays import read_tensors
 
     file = folder / "a.npy"
     file.write_bytes(content)
     with untouched(folder):
-        return each(lambda: read_arrays(file, "signal"), lambda: parse_probe(f"data:{file}"))
+        return each(lambda: read_tensors(file, "signal"), lambda: parse_probe(f"data:{file}"))
 
 
 def _idx(array: np.ndarray) -> bytes:
@@ -131,7 +130,7 @@ def draw_idx(rng: Random) -> tuple[bytes, bytes]:
 
 
 def run_idx(pair: tuple[bytes, bytes], folder: Path) -> bool:
-    from netgrain.data import load
+    from netgrain.data import load_split
     from netgrain.data.image_files import read_mnist_pair
 
     inside = folder / "mnist"
@@ -141,7 +140,7 @@ def run_idx(pair: tuple[bytes, bytes], folder: Path) -> bool:
         file.write_bytes(content)
     with untouched(folder):
         read_mnist_pair(files[0], files[1])
-        load("mnist", folder, official=False)
+        load_split("mnist", folder, official=False)
     return True
 
 
@@ -189,7 +188,7 @@ def draw_picture(rng: Random) -> tuple[bytes, bool, int | None]:
 
 
 def run_folder(value: tuple[bytes, bool, int | None], folder: Path) -> bool:
-    from netgrain.data.sources import read
+    from netgrain.data import load
 
     content, strict, size = value
     for name, image in (
@@ -200,7 +199,7 @@ def run_folder(value: tuple[bytes, bool, int | None], folder: Path) -> bool:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(image)
     with untouched(folder):
-        read(folder, strict=strict, size=size)
+        load(folder, strict=strict, size=size)
     return True
 
 

@@ -129,9 +129,9 @@ def _parse_group(text: str) -> None:
 
 
 def _read_set(text: str) -> None:
-    from netgrain.cli.parsing import samples_of
+    from netgrain.data import load
 
-    samples_of(text, Path.cwd(), False, None, 5, 0)
+    load(text, data_dir=Path.cwd(), limit=5)
 
 
 def _read_layers(text: str) -> None:

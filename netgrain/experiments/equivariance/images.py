@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.data.images import load
+from netgrain.data.images import load_split
 from netgrain.equivariant.descent import RECORDS
 from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.penalties import BlockTransform, group_spectrum
@@ -70,10 +70,10 @@ def two_digits(source: str, size: int, count: int, seed: int, *, part: str = "tr
     `source` is "mnist" (28 × 28, normalised as the authors do) or "digits" (8 × 8, enlarged if `size` is larger).
     """
     if source == "mnist":
-        split = load("mnist", standardise=False, limit=(max(16 * count, 1000), max(16 * count, 1000)), seed=seed)
+        split = load_split("mnist", standardise=False, limit=(max(16 * count, 1000), max(16 * count, 1000)), seed=seed)
         centre, spread = MNIST_MOMENTS
     else:
-        split = load("digits", standardise=False)
+        split = load_split("digits", standardise=False)
         centre, spread = float(split.train.X.mean()), float(split.train.X.std())
     data = split.train if part == "train" else split.test
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
@@ -92,7 +92,7 @@ def two_digits(source: str, size: int, count: int, seed: int, *, part: str = "tr
 
 def mnist_is_here() -> bool:
     try:
-        load("mnist", limit=1, standardise=False)
+        load_split("mnist", limit=1, standardise=False)
     except NetgrainError:
         return False
     return True

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from netgrain.auditing.axes import Axes
 from netgrain.data.dataset import Dataset, Split
-from netgrain.data.images import load
+from netgrain.data.images import load_split
 from netgrain.families.members import Family
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
@@ -220,7 +220,7 @@ def _look(unit: Mapping[str, Any]) -> Outcome:
     if unit["images"] != "auto":
         return Outcome({"name": unit["images"]})
     try:
-        load("cifar10", limit=1, standardise=False)
+        load_split("cifar10", limit=1, standardise=False)
     except NetgrainError:
         return Outcome({"name": "digits"})
     return Outcome({"name": "cifar10"})
@@ -233,11 +233,11 @@ def pictures(*, name: str, size: int, samples: int, tests: int, two: bool = Fals
     two: with two classes: animals and vehicles of cifar10, digits below five and the others.
     """
     if name == "digits":
-        split = load("digits", limit=(samples, tests), seed=seed)
+        split = load_split("digits", limit=(samples, tests), seed=seed)
         factor = size // split.train.X.shape[-1]
         return Split(*(_enlarged(part, factor, two) for part in (split.train, split.test)))
     name = "cifar2" if two and name == "cifar10" else name
-    return load(name, limit=(samples, tests), size=size, seed=seed)
+    return load_split(name, limit=(samples, tests), size=size, seed=seed)
 
 
 def _enlarged(data: Dataset, factor: int, two: bool) -> Dataset:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.sweeps import SweepCurve, curve_of, measured
-from netgrain.data.images import load
+from netgrain.data.images import load_split
 from netgrain.families.members import Family
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
@@ -182,7 +182,7 @@ def material(data: str, samples: int, flat: bool) -> tuple[Tensor, Tensor, Tenso
 
     Pixels stay between 0 and 1 before the mean is taken off: complexity depends on the units of the inputs.
     """
-    split = load(data, standardise=False)
+    split = load_split(data, standardise=False)
     X, y, X_test, y_test = split.train.X, split.train.y, split.test.X, split.test.y
     if data == "digits":
         X, y = torch.cat([X, X_test]), torch.cat([y, y_test])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from netgrain.data.dataset import Dataset
-from netgrain.data.images import load
+from netgrain.data.images import load_split
 from netgrain.experiments.theory.statements import Job
 from netgrain.runtime.errors import NetgrainError
 
@@ -51,4 +51,4 @@ def images(job: Job, samples: int, *, channels: int, size: int, real: bool = Tru
 
 
 def _cifar(data_dir: str | None, samples: int, size: int, seed: int) -> Dataset:
-    return load("cifar2", data_dir, size=None if size == 32 else size, limit=(samples, 1), seed=seed).train
+    return load_split("cifar2", data_dir, size=None if size == 32 else size, limit=(samples, 1), seed=seed).train
