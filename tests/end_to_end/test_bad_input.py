@@ -156,7 +156,7 @@ def test_probe_files(tmp_path) -> None:
     (tmp_path / "d.npy").write_bytes(b"nothing")
     (tmp_path / "e.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:200])
     (tmp_path / "f.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:200])
-    cases = {"b.npz": "arrays Y"} | dict.fromkeys(("c.npy", "d.npy", "e.npz", "f.npy"), "cannot be read")
+    cases = {"b.npz": "arrays found: Y"} | dict.fromkeys(("c.npy", "d.npy", "e.npz", "f.npy"), "cannot be read")
     for name, message in cases.items():
         with pytest.raises(ng.NetgrainError, match=message):
             parse_probe(f"data:{tmp_path / name}")

@@ -31,10 +31,10 @@ from netgrain import NetgrainError
 from netgrain.auditing.pages import page
 from netgrain.cli.parsing import parse_probe
 from netgrain.data import download as downloads
-from netgrain.data.arrays import read_arrays
+from netgrain.data.arrays import read_tensors
 from netgrain.data.download import download, extract
 from netgrain.data.image_files import read_cifar_binary, read_cifar_python, read_idx
-from netgrain.data.sources import read
+from netgrain.data.sources import load
 from netgrain.geometry.golden import assert_same_grain
 from netgrain.models import load_model
 from netgrain.models.checkpoints import read_weights
@@ -189,11 +189,11 @@ def stored_unit(file: Path) -> None:
 
 
 READERS: dict[str, tuple[Callable[[Path], object], Callable[[Payload], bytes]]] = {
-    "npz of samples": (read, npz),
-    "npz of arrays": (lambda file: read_arrays(file, "X", "y"), npz),
-    "npy": (lambda file: read_arrays(file, "signal"), npy),
-    "npy that is a pickle": (lambda file: read_arrays(file, "signal"), plain_pickle),
-    "npz that is a pickle": (read, plain_pickle),
+    "npz of samples": (load, npz),
+    "npz of arrays": (lambda file: read_tensors(file, "X", "y"), npz),
+    "npy": (lambda file: read_tensors(file, "signal"), npy),
+    "npy that is a pickle": (lambda file: read_tensors(file, "signal"), plain_pickle),
+    "npz that is a pickle": (load, plain_pickle),
     "probe": (lambda file: parse_probe(f"data:{file}"), npy),
     "weights for audit": (read_weights, state_dict),
     "old weights for audit": (read_weights, old_state_dict),
@@ -293,7 +293,7 @@ def test_an_array_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path, monke
     monkeypatch.setattr("netgrain.data.arrays.MOST_BYTES", 10**5)
     np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((10**5, 2)), y=np.zeros(10**5, int))
     assert (tmp_path / "bomb.npz").stat().st_size < 10**4
-    for reader in (read, lambda file: read_arrays(file, "X", "y")):
+    for reader in (load, lambda file: read_tensors(file, "X", "y")):
         with pytest.raises(NetgrainError, match=r"has an array 'X' of .* GiB; expected at most"):
             reader(tmp_path / "bomb.npz")
 
