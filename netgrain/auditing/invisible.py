@@ -8,15 +8,13 @@ and away from the origin the network does react to those.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from netgrain.families.gradients import gradients
-from netgrain.families.members import Family, member
+from netgrain.families.members import Family, double_copy, member, model_dtype
 from netgrain.families.trace import Ref, Trace, Unsupported, record, recorded, refs_in
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
@@ -47,11 +45,11 @@ def invisible_within(make: Family, candidates: Tensor, *, seed: int = 0) -> Tens
     span = _orthonormal(candidates.detach().cpu().flatten(1).double())
     nothing, generator = span[:0], torch.Generator().manual_seed(derived_seed(seed, "invisible"))
     try:
-        prefix = _Prefix.of(_in_double(member(make, seed, 0), shape), shape, generator)
+        prefix = _Prefix.of(double_copy(member(make, seed, 0), shape), shape, generator)
         for i in range(MOST_MEMBERS):
             if not len(span):
                 return nothing
-            left = prefix.lost(_in_double(member(make, seed, i), shape), span, generator)
+            left = prefix.lost(double_copy(member(make, seed, i), shape), span, generator)
             if i > 0 and len(left) == len(span):
                 break
             span = left
@@ -59,7 +57,7 @@ def invisible_within(make: Family, candidates: Tensor, *, seed: int = 0) -> Tens
             return nothing  # every member loses others: a narrow layer, not the architecture
     except Unsupported:
         return nothing
-    others = (_in_double(member(make, seed, MOST_MEMBERS + i), shape) for i in range(CONFIRMING))
+    others = (double_copy(member(make, seed, MOST_MEMBERS + i), shape) for i in range(CONFIRMING))
     return span if all(_sees_nothing(model, span, shape, generator) for model in others) else nothing
 
 
@@ -104,7 +102,7 @@ class _Prefix:
 
     def _slopes(self, model: nn.Module, wanted: int, generator: torch.Generator) -> Tensor:
         """Slopes (wanted, d) of random combinations of the values."""
-        dtype = _dtype(model)
+        dtype = model_dtype(model)
         rows: list[Tensor] = []
         at_once = 1
         while (there := sum(map(len, rows))) < wanted:
@@ -126,7 +124,7 @@ def _affine_steps(model: nn.Module, shape: tuple[int, ...], generator: torch.Gen
     """Which steps are affine in x: f(2a − b) = 2 f(a) − f(b) at inputs of several sizes, tried and not looked up."""
     first: Trace | None = None
     affine: list[bool] = []
-    dtype = _dtype(model)
+    dtype = model_dtype(model)
     for scale in SCALES:
         for _ in range(2):
             a, b = scale * torch.randn(2, 1, *shape, generator=generator, dtype=dtype)
@@ -152,20 +150,5 @@ def _on_a_line(values: tuple[Tensor, ...], rounding: float) -> bool:
 
 def _sees_nothing(model: nn.Module, span: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> bool:
     """Whether a network does not react to the directions at random inputs."""
-    slopes = gradients(model, torch.randn(POINTS, *shape, generator=generator).to(_dtype(model)), "all").flatten(1)
+    slopes = gradients(model, torch.randn(POINTS, *shape, generator=generator).to(model_dtype(model)), "all").flatten(1)
     return float((slopes.double() @ span.T).norm()) <= ROUNDING[slopes.dtype] * float(slopes.double().norm())
-
-
-def _dtype(model: nn.Module) -> torch.dtype:
-    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-
-
-def _in_double(model: nn.Module, shape: Sequence[int]) -> nn.Module:
-    """A float64 copy where the model allows it."""
-    try:
-        double = copy.deepcopy(model).cpu().double()
-        with torch.no_grad():
-            double(torch.zeros(1, *shape, dtype=torch.float64))
-    except Exception:  # a module may refuse to be copied or converted, or keep a constant in float32
-        return model
-    return double

@@ -9,21 +9,30 @@ by that of the tensor it was given, so that branches are compared with where the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import weakref
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from netgrain.auditing.recording import BETWEEN, INPUT, Recorder, called_once, measured
+from netgrain.families.calls import is_leaf, watching
 from netgrain.families.gradients import check_deterministic
 from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.probes import Probe
+from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
+AT_ONCE = 32  # directions that pass the network together
+STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # of finite differences, relative to the size of the probe point
+INPUT = -1  # the place before the first layer
+BETWEEN = "before "  # work outside the layers is named after the layer that follows
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
 SAME = 1e-9  # a step outside the layers that changes no gain by more than this is not listed
 
@@ -121,11 +130,14 @@ def layer_profile(
     for name, value in (("members", members), ("random", random), ("probes", probes)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise NetgrainError(f"expected {name} as a positive whole number, found {value!r}.")
-    model = member(make, seed, 0)
+    reading = read(make, shape, seed)
+    model = reading.member
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_deterministic(model, x)
     resolved = probe_used(probe, model, shape, "all")
-    hooked, repeated = called_once(model, x)
+    calls = reading.calls()
+    listed = {call.name for call in calls if not call.repeated}
+    repeated = dict.fromkeys(call.name for call in calls if call.repeated)
     dtype = _precision(make, seed, x)
     along, average = [], []  # for each member (k, steps), (steps,)
     first: Recorder | None = None
@@ -133,7 +145,7 @@ def layer_profile(
         model = member(make, seed, i).to(dtype)
         points = resolved.probe.points(shape, probes, derived_seed(seed, "probe", i)).to(dtype)
         vectors = torch.cat([units, _random_units(shape, random, derived_seed(seed, "layers", i))]).to(dtype)
-        record = measured(model, hooked, points, vectors)
+        record = measured(model, listed, points, vectors)
         if first is not None and record.names != first.names:
             raise NetgrainError("the members do not all call the same layers; expected one order for all of them.")
         first = first or record
@@ -156,6 +168,88 @@ def _precision(make: Family, seed: int, x: Tensor) -> torch.dtype:
     except NetgrainError:  # constants in single precision, for one; x itself was accepted before
         return torch.float32
     return torch.float64
+
+
+# --- one member ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Recorder:
+    """‖J_l v‖² for every direction v at every step of a forward pass over the pairs x ± εv."""
+
+    count: int  # directions in this pass
+    step: float
+    names: list[str] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    squares: list[Tensor] = field(default_factory=list)
+    known: dict[int, tuple[weakref.ref[Tensor], int]] = field(default_factory=dict)  # which step made a tensor
+
+    def find(self, t: Tensor) -> int | None:
+        made, step = self.known.get(id(t), (None, 0))
+        return step if made is not None and made() is t else None
+
+    def keep(self, t: Tensor, step: int) -> int:
+        self.known[id(t)] = (weakref.ref(t), step)
+        return step
+
+    def add(self, name: str, t: Tensor, source: int) -> int:
+        ahead, behind = t.detach().reshape(2, self.count, -1)  # now: later layers may work in place
+        self.names.append(name)
+        self.sources.append(source)
+        self.squares.append(((ahead - behind) / (2 * self.step)).double().square().sum(1))
+        return self.keep(t, len(self.names) - 1)
+
+    def entering(self, name: str, inputs: Iterable[Any]) -> int:
+        t = self.tensor_in(inputs)
+        if t is None:
+            return len(self.names) - 1
+        found = self.find(t)
+        return self.add(f"{BETWEEN}{name}", t, len(self.names) - 1) if found is None else found
+
+    def tensor_in(self, values: Iterable[Any]) -> Tensor | None:
+        fitting = (v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.dim() > 0)
+        return next((v for v in fitting if len(v) == 2 * self.count), None)
+
+
+def measured(model: nn.Module, listed: AbstractSet[str], points: Tensor, vectors: Tensor) -> Recorder:
+    """All steps of one member; squares are averaged over the points, directions pass in slices."""
+    total: Recorder | None = None
+    for x in points:
+        pieces = [_passed(model, listed, x, piece) for piece in vectors.split(AT_ONCE)]
+        here = pieces[0]
+        here.squares = [torch.cat(parts) / len(points) for parts in zip(*(p.squares for p in pieces), strict=True)]
+        if total is None:
+            total = here
+        else:
+            total.squares = [a + b for a, b in zip(total.squares, here.squares, strict=True)]
+    assert total is not None
+    return total
+
+
+def _passed(model: nn.Module, listed: AbstractSet[str], x: Tensor, vectors: Tensor) -> Recorder:
+    size = float(x.square().mean().sqrt())
+    record = Recorder(len(vectors), STEP[x.dtype] * (min(1.0, size) if size > 0 else 1.0))
+    sources: dict[str, int] = {}
+    outputs: list[Tensor] = []
+
+    def enter(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if is_leaf(module) and name in listed:
+            sources[name] = record.entering(name or type(module).__name__, inputs)
+
+    def leave(name: str, module: nn.Module, output: Any) -> None:
+        if name in sources and (t := record.tensor_in([output])) is not None:
+            record.add(name or type(module).__name__, t, sources[name])
+        if module is model:
+            outputs.append(output)
+
+    batch = torch.cat([x + record.step * vectors, x - record.step * vectors])
+    record.keep(batch, INPUT)
+    with torch.no_grad(), watching(model, enter, leave):
+        forward(model, batch)
+    last = len(record.names) - 1
+    if record.find(outputs[0]) != last or last < 0:
+        record.add("output", outputs[0], last)
+    return record
 
 
 # --- over members --------------------------------------------------------------------------------------------------

@@ -1,220 +1,39 @@
-"""Which recorded torch calls are elementwise activations, and which one each is.
-
-One table: a name, its parameters after the tensor with their defaults, and how the `Activation` is made from them. A
-name stands for every way torch spells it: function, Tensor method, operator, in place or not.
-"""
+"""The Gaussian moments of each activation: exact for straight pieces and a few smooth ones, else by an expansion."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from numbers import Real
-from typing import Any
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
 from netgrain.closed_form.gaussian_expectations import Activation, ErfMoments, Exponential, Gelu, Wave
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
+from netgrain.families.activations import ActivationCall
 
-ActivationRow = Callable[..., Activation | None]
+# activations with formulas of their own, by the name of the call
+EXACT: dict[str, type[Activation]] = {"gelu": Gelu, "erf": ErfMoments, "sin": Wave, "cos": Wave, "exp": Exponential}
 
 
-def activation_of(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
-) -> Activation | None:
-    """The activation that `function(*args, **kwargs)` applies to args[0]; None if it is not a known one.
+def with_moments(call: ActivationCall) -> Activation:
+    """The activation with its Gaussian expectations E[φφ] and E[φ'φ'].
 
-    >>> activation_of(F.leaky_relu, (torch.zeros(3), 0.2), {"inplace": True})
-    PiecewiseLinear(leaky_relu)
-    >>> activation_of(torch.softmax, (torch.zeros(3), 0), {}) is None
-    True
+    Parameters
+    ----------
+    call : ActivationCall
+        What `netgrain.families.activations` recognised.
+
+    Returns
+    -------
+    Activation
+        Exact moments for straight pieces, GELU, erf, sine, cosine and exp; else an expansion.
+
+    Examples
+    --------
+    Both of two independent units of a ReLU are on with probability 1/4:
+
+    >>> import torch
+    >>> from netgrain.families.activations import activation_of
+    >>> relu = with_moments(activation_of(torch.relu, (torch.zeros(2),)))
+    >>> relu.moments(torch.eye(2))[1].tolist()
+    [[0.5, 0.25], [0.25, 0.5]]
     """
-    name = _NAMES.get(function) if _hashable(function) else None
-    if name is None:
-        return None
-    parameters, make = _TABLE[name]
-    given = dict(kwargs or {})
-    x, rest = (args[0], args[1:]) if args else (given.pop("input", None), ())
-    # torch takes `inplace` last, by position or by name
-    names = (*parameters, "inplace")
-    if not isinstance(x, Tensor) or len(rest) > len(names) or not given.keys() <= set(names) - set(names[: len(rest)]):
-        return None
-    found = {**parameters, **dict(zip(names, rest, strict=False)), **given}
-    if not isinstance(found.pop("inplace", False), bool) or not all(
-        value is None or isinstance(value, Real | str) for value in found.values()
-    ):
-        return None
-    return make(name, **found)
-
-
-def _hashable(function: object) -> bool:
-    try:
-        hash(function)
-    except TypeError:
-        return False
-    return True
-
-
-def _smooth(function: Callable[..., Tensor], *bends: float) -> ActivationRow:
-    def make(name: str, **parameters: float) -> Activation:
-        return Activation(name, lambda z: function(z, **parameters), homogeneous=False, kinks=(), bends=bends)
-
-    return make
-
-
-def _pieces(name: str, function: Callable[[Tensor], Tensor], kinks: tuple[float, ...], *slopes: float) -> Activation:
-    """Straight pieces; kinks without a change of slope are dropped."""
-    real = [i for i in range(len(kinks)) if slopes[i] != slopes[i + 1]]
-    kinks, slopes = tuple(float(kinks[i]) for i in real), (slopes[0], *(slopes[i + 1] for i in real))
-    homogeneous = set(kinks) <= {0.0} and float(function(torch.zeros((), dtype=torch.float64))) == 0
-    return PiecewiseLinear(name, function, homogeneous, kinks, slopes=tuple(float(l) for l in slopes))
-
-
-def _relu(name: str) -> Activation:
-    return _pieces(name, torch.relu, (0.0,), 0.0, 1.0)
-
-
-def _leaky_relu(name: str, negative_slope: float) -> Activation:
-    return _pieces(name, lambda z: F.leaky_relu(z, negative_slope), (0.0,), negative_slope, 1.0)
-
-
-def _clamp(name: str, min: float | None = None, max: float | None = None) -> Activation | None:
-    low, high = -math.inf if min is None else min, math.inf if max is None else max
-    if not low < high or (math.isinf(low) and math.isinf(high)):
-        return None
-    ends = [(t, slopes) for t, slopes in ((low, (0.0, 1.0)), (high, (1.0, 0.0))) if math.isfinite(t)]
-    slopes = (ends[0][1][0], *(after for _, (_, after) in ends))
-    return _pieces(name, lambda z: z.clamp(low, high), tuple(t for t, _ in ends), *slopes)
-
-
-def _hardtanh(name: str, min_val: float, max_val: float) -> Activation | None:
-    return _clamp(name, min_val, max_val)
-
-
-def _clamp_min(name: str, min: float) -> Activation | None:
-    return _clamp(name, min=min)
-
-
-def _clamp_max(name: str, max: float) -> Activation | None:
-    return _clamp(name, max=max)
-
-
-def _softshrink(name: str, lambd: float) -> Activation:
-    function = lambda z: F.softshrink(z, lambd)  # noqa: E731
-    return _pieces(name, function, (-lambd, lambd), 1.0, 0.0, 1.0) if lambd else _pieces(name, function, (), 1.0)
-
-
-def _hardshrink(name: str, lambd: float) -> Activation:
-    function = lambda z: F.hardshrink(z, lambd)  # noqa: E731
-    return Activation(name, function, False, kinks=(-lambd, lambd)) if lambd else _pieces(name, function, (), 1.0)
-
-
-def _threshold(name: str, threshold: float, value: float) -> Activation | None:
-    if threshold == value:
-        return _clamp(name, min=value)
-    return Activation(name, lambda z: F.threshold(z, threshold, value), homogeneous=False, kinks=(float(threshold),))
-
-
-def _elu(name: str, alpha: float) -> Activation:
-    return Activation(
-        name, lambda z: F.elu(z, alpha), homogeneous=False, kinks=() if alpha == 1 else (0.0,), bends=(0.0,)
-    )
-
-
-def _hardswish(name: str) -> Activation:
-    return Activation(name, F.hardswish, homogeneous=False, kinks=(-3.0, 3.0))
-
-
-def _selu(name: str) -> Activation:
-    return Activation(name, F.selu, homogeneous=False, kinks=(0.0,))
-
-
-def _softplus(name: str, beta: float, threshold: float) -> Activation:
-    function = lambda z: F.softplus(z, beta, threshold)  # noqa: E731
-    return Activation(name, function, homogeneous=False, kinks=(), bends=(threshold / beta,))
-
-
-def _gelu(name: str, approximate: str) -> Activation:
-    if approximate == "none":
-        return Gelu(name, F.gelu, homogeneous=False, kinks=())
-    return Activation(f"gelu_{approximate}", lambda z: F.gelu(z, approximate=approximate), homogeneous=False, kinks=())
-
-
-def _power(name: str, exponent: float) -> Activation | None:
-    """Whole powers only: others are not defined, or not finite, at negative numbers or zero."""
-    if not float(exponent).is_integer() or not 1 <= exponent <= 8:
-        return None
-    if exponent == 1:
-        return _pieces(name, torch.clone, (), 1.0)
-    return Activation(f"power {int(exponent)}", lambda z: z.pow(int(exponent)), homogeneous=False, kinks=())
-
-
-_TABLE: dict[str, tuple[dict[str, Any], ActivationRow]] = {
-    "relu": ({}, _relu),
-    "leaky_relu": ({"negative_slope": 0.01}, _leaky_relu),
-    "abs": ({}, lambda name: _pieces(name, torch.abs, (0.0,), -1.0, 1.0)),
-    "relu6": ({}, lambda name: _clamp(name, 0.0, 6.0)),
-    "hardtanh": ({"min_val": -1.0, "max_val": 1.0}, _hardtanh),
-    "clamp": ({"min": None, "max": None}, _clamp),
-    "clamp_min": ({"min": None}, _clamp_min),
-    "clamp_max": ({"max": None}, _clamp_max),
-    "hardsigmoid": ({}, lambda name: _pieces(name, F.hardsigmoid, (-3.0, 3.0), 0.0, 1 / 6, 0.0)),
-    "softshrink": ({"lambd": 0.5}, _softshrink),
-    "hardshrink": ({"lambd": 0.5}, _hardshrink),
-    "threshold": ({"threshold": math.nan, "value": math.nan}, _threshold),
-    "hardswish": ({}, _hardswish),
-    "elu": ({"alpha": 1.0}, _elu),
-    "selu": ({}, _selu),
-    "celu": ({"alpha": 1.0}, _smooth(F.celu, 0.0)),
-    "softsign": ({}, _smooth(F.softsign, 0.0)),
-    "gelu": ({"approximate": "none"}, _gelu),
-    "silu": ({}, _smooth(F.silu)),
-    "mish": ({}, _smooth(F.mish)),
-    "softplus": ({"beta": 1.0, "threshold": 20.0}, _softplus),
-    "logsigmoid": ({}, _smooth(F.logsigmoid)),
-    "sigmoid": ({}, _smooth(torch.sigmoid)),
-    "tanh": ({}, _smooth(torch.tanh)),
-    "tanhshrink": ({}, _smooth(F.tanhshrink)),
-    "atan": ({}, _smooth(torch.atan)),
-    "asinh": ({}, _smooth(torch.asinh)),
-    "erf": ({}, lambda name: ErfMoments(name, torch.erf, homogeneous=False, kinks=())),
-    "erfc": ({}, _smooth(torch.erfc)),
-    "sin": ({}, lambda name: Wave(name, torch.sin, homogeneous=False, kinks=())),
-    "cos": ({}, lambda name: Wave(name, torch.cos, homogeneous=False, kinks=())),
-    "exp": ({}, lambda name: Exponential(name, torch.exp, homogeneous=False, kinks=())),
-    "square": ({}, lambda name: _power(name, 2)),
-    "pow": ({"exponent": math.nan}, _power),
-}
-
-_OTHER_SPELLINGS = {
-    "abs": ("absolute", "__abs__"),
-    "clamp": ("clip",),
-    "threshold": ("_threshold",),
-    "logsigmoid": ("log_sigmoid",),
-    "sigmoid": ("expit", "special_expit"),
-    "atan": ("arctan",),
-    "asinh": ("arcsinh",),
-    "erf": ("special_erf",),
-    "erfc": ("special_erfc",),
-    "pow": ("__pow__", "__ipow__"),
-}
-
-
-def _names() -> dict[Callable[..., Any], str]:
-    """Every callable of torch that is in the table."""
-    # what a TorchFunctionMode sees of F.gelu or torch.special.erf is the function of _C behind it
-    behind = (getattr(torch._C, "_nn", None), getattr(torch._C, "_special", None))
-    owners = (torch, F, torch.Tensor, torch.special, *behind)
-    found = {}
-    for name in _TABLE:
-        for spelling in (name, *_OTHER_SPELLINGS.get(name, ())):
-            for owner in owners:
-                for attribute in (spelling, f"{spelling}_"):
-                    if callable(function := getattr(owner, attribute, None)):
-                        found[function] = name
-    return found
-
-
-_NAMES = _names()
+    if call.slopes is not None:
+        return PiecewiseLinear(call.name, call.function, call.homogeneous, call.kinks, slopes=call.slopes)
+    kind = EXACT.get(call.name, Activation)
+    return kind(call.name, call.function, call.homogeneous, call.kinks, call.bends)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from netgrain.closed_form.activations import with_moments
 from netgrain.closed_form.channels import (
     ConstantChannel,
     GaussianChannel,
@@ -19,13 +20,13 @@ from netgrain.closed_form.channels import (
 )
 from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, Term
 from netgrain.closed_form.moments import Full, Moment, identity, ones
-from netgrain.closed_form.rules import RULES, Pass, norms, pointwise, positions, recorded_activation, weighted
+from netgrain.closed_form.rules import RULES, Pass
+from netgrain.closed_form.rules.pointwise import elementwise
+from netgrain.families.activations import recorded_activation
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
 from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
 from netgrain.runtime.errors import NetgrainError
-
-__all__ = ["Propagation", "norms", "pointwise", "positions", "weighted"]  # importing a file of rules registers them
 
 
 class Propagation:
@@ -64,7 +65,7 @@ class Propagation:
 
     def run(self) -> Moment:
         """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs."""
-        needed = _needed(self.trace)
+        needed = self.trace.needed()
         sizes = self.trace.input_shape
         start = ConstantChannel(0.0, sizes) if self.points is None else Points(self.points.double(), self.directions)
         x = FeatureMap(
@@ -223,7 +224,7 @@ def _apply(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     """The values that a step makes of others."""
     activation = recorded_activation(step)
     if activation is not None and len(values) == 1:
-        return [pointwise.elementwise(step, values[0], activation, run)]
+        return [elementwise(step, values[0], with_moments(activation), run)]
     found = RULES.get(step.name)
     if found is None:
         raise Unsupported(f"{step.where} has no closed form")
@@ -301,15 +302,6 @@ def times_vectors(moment: Moment, vectors: Tensor) -> Tensor:
     product = v @ M.matrices().mT  # (count, copies, positions)
     back = [order.index(k) for k in range(len(order))]
     return product.reshape(-1, *sizes).permute(0, *(1 + k for k in back)).flatten(1)
-
-
-def _needed(trace: Trace) -> set[int]:
-    """Steps that the output depends on."""
-    needed = {trace.output.step}
-    for step in reversed(trace.steps):
-        if step.index in needed:
-            needed |= {ref.step for ref in refs_in((step.args, step.kwargs))}
-    return needed
 
 
 def _tensor_of(model: torch.nn.Module, name: str) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+from netgrain.families.calls import watching
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
 
@@ -147,24 +148,20 @@ def _first_gradient_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
 
 @contextmanager
 def _watching(call: Callable[[Tensor], Any], look: Callable[[str, Any], None]) -> Iterator[None]:
-    """Inside, `look` gets the place and the output of every module that runs, innermost first; no hook stays behind."""
+    """Inside, `look` gets the place and the output of every module that runs, innermost first."""
     model = call if isinstance(call, nn.Module) else getattr(call, "model", None)
-    handles = []
+
+    def leave(name: str, module: nn.Module, output: Any) -> None:
+        look(
+            f"'{name}' ({type(module).__name__})" if name else f"the model's own forward ({type(module).__name__})",
+            output,
+        )
+
     if isinstance(model, nn.Module) and not isinstance(model, torch.jit.ScriptModule):
-        for name, module in model.named_modules():
-            place = (
-                f"'{name}' ({type(module).__name__})" if name else f"the model's own forward ({type(model).__name__})"
-            )
-
-            def hook(_module: nn.Module, _inputs: Any, output: Any, place: str = place) -> None:
-                look(place, output)
-
-            handles.append(module.register_forward_hook(hook))
-    try:
+        with watching(model, leaving=leave):
+            yield
+    else:
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from netgrain.families.calls import with_output
 from netgrain.families.failures import ADVICE, check_connected, check_finite_gradient, check_finite_outputs
 from netgrain.families.members import forward, refuse_inference_mode
 from netgrain.families.outputs import Output, select
@@ -53,6 +54,20 @@ def gradients(
         pieces.append(torch.stack(rows, 1).flatten(0, 1))
         check_finite_gradient(pieces[-1], call, points)
     return torch.cat(pieces)
+
+
+def cut_at(call: Callable[[Tensor], Any], layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Outputs at x, and the layer's output as a leaf, so that back-propagation ends there; for `at` of `gradients`."""
+    leaves: list[Tensor] = []
+
+    def leaf(out: Tensor) -> Tensor:
+        leaves.append(out.detach().requires_grad_(True))
+        return leaves[-1]
+
+    y: Tensor = with_output(layer, lambda: forward(call, x), leaf)
+    if len(leaves) != 1:
+        raise NetgrainError(f"a layer is called {len(leaves)} times; expected once, to take gradients at its output.")
+    return y, leaves[0]
 
 
 def check_differentiable(call: Callable[[Tensor], Any], x: Tensor, output: Output, *, advice: str = ADVICE) -> Tensor:

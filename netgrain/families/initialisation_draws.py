@@ -1,4 +1,8 @@
-"""Fresh draws of tensors whose law no program tells, and tests beyond those of `netgrain.families.weight_law`."""
+"""Laws read from fresh draws, for tensors whose law no program tells.
+
+Are the entries centred, of equal variance, uncorrelated, independent of each other and of other parameters? Each is
+tested; a law that fails one test is refused with the reason.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.members import Family, member
+from netgrain.families.tensor_law import TensorLaw
 from netgrain.runtime.randomness import derived_seed
 
 ENTRIES = 2**16  # of one tensor, that are kept of each draw
 OTHERS = 256  # entries of other parameters that independence is tested against
+SAMPLE = 4096  # draws that a law keeps
+FALSE_ALARM = 1e-4  # chance that a lawful initialisation is refused by one test (it then only costs time)
+EXCESS = 0.1  # tolerated excess of the mean squared correlation over that of independent entries
 
 
 class CannotRead(Exception):
@@ -136,3 +144,109 @@ def refusal(drawn: Drawn) -> str | None:
         if ratio < 1e-6 or abs(ratio - 1) > 0.1 + 6 * math.sqrt(max(tail - 1, 0) / squares.numel()):
             return f"its weights are not independent (squared norms of {what} scatter {ratio:.2g} times as expected)"
     return None
+
+
+def law_of_draws(drawn: Drawn, others: Tensor, *, seed: int, independent: bool) -> TensorLaw | str:
+    """The law of a tensor from its draws and from (n, some) entries of other parameters; or why there is none.
+
+    Second moments alone need E[W] = 0 and E[W_a W_b] = v·δ_ab, whatever else; `independent` asks for more.
+    """
+    if drawn.constant is not None:
+        return TensorLaw(drawn.constant, 0.0, "constant", read_from="draws")
+    if independent and (reason := refusal(drawn)):
+        return reason
+    draws = drawn.entries.double()
+    variance = float(draws.square().mean())
+    if reason := _not_centred(draws, variance) or _not_uncorrelated(draws, others.double(), variance, seed):
+        return reason
+    return _centred_law(drawn, variance, seed)
+
+
+def _not_centred(draws: Tensor, variance: float) -> str | None:
+    n = len(draws)
+    if variance == 0 or float(draws.var(0).max()) == 0:
+        return "its weights are not random"
+    pooled = float(draws.mean()) / math.sqrt(variance / draws.numel())
+    means = draws.mean(0) / (draws.std(0).clamp(min=1e-300) / math.sqrt(n))
+    if abs(pooled) > 5 or _tail(means, n) < FALSE_ALARM:
+        return f"its weights do not have mean zero (pooled mean is {abs(pooled):.1f} standard errors away)"
+    return None
+
+
+def _not_uncorrelated(draws: Tensor, others: Tensor, variance: float, seed: int) -> str | None:
+    n, entries = draws.shape
+    kurtosis = float(draws.pow(4).mean()) / variance**2
+    ratios = draws.square().mean(0) / variance - 1
+    expected = max(kurtosis - 1, 1e-9) / n
+    excess = (float(ratios.square().mean()) / expected - 1) * math.sqrt(entries / 2)
+    # entries far more variable than the pooled fourth moment allows, beyond a tenth (short draws estimate it roughly)
+    if excess > 6 and float(ratios.square().mean()) > 1.1 * expected:
+        return "its weights do not all have the same variance"
+
+    chosen = draws[:, torch.randperm(entries, generator=torch.Generator().manual_seed(seed))[:2048]]
+    if (reason := _correlated(chosen, None)) is not None:
+        return f"its weights are correlated with each other ({reason})"
+    if others.shape[1]:
+        varying = others[:, others.std(0) > 0]
+        if (reason := _correlated(chosen, varying)) is not None:
+            return f"its weights depend on other parameters ({reason})"
+        if (reason := _correlated(chosen.abs(), (varying - varying.mean(0)).abs())) is not None:
+            return f"the size of its weights depends on other parameters ({reason})"
+    return None
+
+
+def _centred_law(drawn: Drawn, variance: float, seed: int) -> TensorLaw:
+    """PyTorch's default where the draws fill it, else what the draws say."""
+    draws = drawn.entries.double()
+    kurtosis = float(draws.pow(4).mean()) / variance**2
+    error = math.sqrt(max(kurtosis - 1, 0.0) / draws.numel())
+    fan_in = max(math.prod(drawn.shape[1:]), 1)
+    bound = 1 / math.sqrt(fan_in)
+    default = bound**2 / 3
+    largest = float(draws.abs().max())
+    if largest <= bound * (1 + 1e-5) and largest > 0.98 * bound and abs(variance / default - 1) < 5 * error:
+        return TensorLaw(0.0, default, "uniform", read_from="draws")
+    pooled = draws.flatten()
+    cubes = pooled.pow(3)
+    skewness = float(cubes.mean()) / (float(cubes.std()) / math.sqrt(cubes.numel()))
+    chosen = pooled[torch.randperm(len(pooled), generator=torch.Generator().manual_seed(seed))[:SAMPLE]]
+    sample = (chosen - chosen.mean()) * math.sqrt(variance / float(chosen.var(correction=0)))
+    return TensorLaw(0.0, variance, "drawn", error, sample, skewness=skewness, read_from="draws")
+
+
+def _tail(t: Tensor, n: int) -> float:
+    """Bonferroni-corrected two-sided p-value of the largest |t| with n − 1 degrees of freedom."""
+    from scipy.special import stdtr
+
+    return min(1.0, 2 * float(stdtr(n - 1, -float(t.abs().max()))) * t.numel())
+
+
+def _correlated(a: Tensor, b: Tensor | None) -> str | None:
+    """A reason when columns of a are correlated with each other (b is None) or with columns of b.
+
+    Correlations are between ranks: their scatter is known whatever the law, while heavy tails coincide by chance.
+    """
+    n = len(a)
+    u, v = _ranked(a), _ranked(a if b is None else b)
+    r = (u.T @ v).clamp(-1, 1)
+    if b is None:
+        r.fill_diagonal_(0)
+    pairs = r.numel() - (len(r) if b is None else 0)
+    if pairs == 0:
+        return None
+    largest = float(r.abs().max())
+    t = torch.tensor(largest * math.sqrt((n - 2) / max(1 - largest**2, 1e-12)))
+    p = _tail(t, n - 1) * pairs / (2 if b is None else 1)
+    if p < FALSE_ALARM:
+        return f"largest rank correlation {largest:.2f} over {n} draws"
+    mean_square = float(r.square().sum()) / pairs * (n - 1)
+    # a mean of squared correlations scatters by about √(2/pairs) around 1
+    if b is None and mean_square > 1 + EXCESS + 6 * math.sqrt(4 / pairs):
+        return f"mean squared correlation {mean_square:.2f} times that of independent weights"
+    return None
+
+
+def _ranked(x: Tensor) -> Tensor:
+    """Columns replaced by their centred ranks, of unit length."""
+    ranks = x.argsort(0).argsort(0).double()
+    return torch.nn.functional.normalize(ranks - ranks.mean(0), dim=0)

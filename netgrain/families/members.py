@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +152,17 @@ def check_weights(model: nn.Module, who: str = "the model") -> None:
 
 def model_dtype(model: nn.Module) -> torch.dtype:
     return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+
+
+def double_copy(model: nn.Module, input_shape: Sequence[int]) -> nn.Module:
+    """A float64 copy on the CPU where the model allows it, else the model itself."""
+    try:
+        double = copy.deepcopy(model).cpu().double()
+        with torch.no_grad():
+            double(torch.zeros(1, *input_shape, dtype=torch.float64))
+    except Exception:  # a module may refuse to be copied or converted, or keep a constant in float32
+        return model
+    return double
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,20 @@ equals Gaussian(1). A normalisation layer that sees a constant at the origin has
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from netgrain.families.activations import recorded_activation
+from netgrain.families.calls import watching
 from netgrain.families.gradients import gradients
-from netgrain.families.members import forward
+from netgrain.families.initialisation import Initialisation
+from netgrain.families.members import double_copy, forward
 from netgrain.families.outputs import Output, select
 from netgrain.families.probes import Gaussian, Origin, Probe
+from netgrain.families.trace import Ref, Trace, refs_in, weights_in
 from netgrain.runtime.errors import NetgrainError
 
 SMALL = 1e-3  # σ that stands for σ → 0 where the network is not homogeneous: small, yet well inside float32
@@ -26,6 +29,37 @@ NORMS = tuple(
     for name in ("LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
     if hasattr(nn, name)
 )
+
+
+@dataclass(frozen=True)
+class AtOrigin:
+    """What a network does at x = 0.
+
+    Parameters
+    ----------
+    kind : {"smooth", "kink", "constant norm"}
+        It is differentiable there, has a kink, or normalises a constant.
+    homogeneous : bool, default False
+        Of a kink: whether f(cx) − f(0) = c (f(x) − f(0)) for c ≥ 0.
+    where : str, default ""
+        Of a constant norm: the dotted name of the layer.
+
+    Examples
+    --------
+    >>> AtOrigin("kink", homogeneous=True).sigma, AtOrigin("kink").sigma
+    (1.0, 0.001)
+    """
+
+    kind: Literal["smooth", "kink", "constant norm"]
+    homogeneous: bool = False
+    where: str = ""
+
+    @property
+    def sigma(self) -> float:
+        """The σ whose Gaussian probe stands for the origin; 0 for the origin itself."""
+        if self.kind == "smooth":
+            return 0.0
+        return SMALL if self.kind == "kink" and not self.homogeneous else 1.0
 
 
 @dataclass(frozen=True)
@@ -45,14 +79,38 @@ def probe_used(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ..
     """Turn None and Origin() into something well defined for this model."""
     if probe is not None and not isinstance(probe, Origin):
         return Resolved(probe, probe.describe())
-    if (name := _normalises_nothing(model, input_shape)) is not None:
-        if probe is None:
-            note = f"the origin is not defined here ('{name}' normalises a constant), so the probe is Gaussian(1)"
-            return Resolved(Gaussian(1.0), "gaussian:1", note)
-        raise NetgrainError(
-            f"the origin has no limit for this model: '{name}' normalises a constant there; use the probe Gaussian(1)."
+    return resolved(probe, at_origin(model, input_shape, output))
+
+
+def resolved(probe: Probe | None, found: AtOrigin) -> Resolved:
+    """What stands for the origin, which was asked for (Origin) or taken by default (None)."""
+    if found.kind == "smooth":
+        return Resolved(Origin(), "origin")
+    sigma = found.sigma
+    if found.kind == "kink":
+        why = "the network is positively homogeneous, so the limit is taken at" if found.homogeneous else "taken at"
+        return Resolved(
+            Gaussian(sigma),
+            f"origin limit (gaussian:{sigma:g})",
+            f"the network has a kink at the origin; its limit σ → 0 is used ({why} σ = {sigma:g})",
         )
-    double = _in_double(model, input_shape)
+    if probe is None:
+        note = f"the origin is not defined here ('{found.where}' normalises a constant), so the probe is Gaussian(1)"
+        return Resolved(Gaussian(sigma), "gaussian:1", note)
+    raise NetgrainError(
+        f"the origin has no limit for this model: '{found.where}' normalises a constant there; "
+        "use the probe Gaussian(1)."
+    )
+
+
+# --- by trying ------------------------------------------------------------------------------------------------------
+
+
+def at_origin(model: nn.Module, input_shape: tuple[int, ...], output: Output = "all") -> AtOrigin:
+    """What one network does at the origin, found by differences in double precision where it allows that."""
+    if (name := _normalises_nothing(model, input_shape)) is not None:
+        return AtOrigin("constant norm", where=name)
+    double = double_copy(model, input_shape)
     weight = next(double.parameters())
     step = 1e-6 if weight.dtype == torch.float64 else 1e-3
     direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(weight)
@@ -64,15 +122,8 @@ def probe_used(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ..
     scale = max(float(v.norm()) for v in (here, ahead, behind))
     jump = max(float((ahead - here).norm()), float((behind - here).norm()))
     if jump <= 1e-2 * scale:
-        return Resolved(Origin(), "origin")
-    homogeneous = float((slope(direction) - ahead).norm()) <= 1e-4 * float(ahead.norm())
-    sigma = 1.0 if homogeneous else SMALL
-    why = "the network is positively homogeneous, so the limit is taken at" if homogeneous else "taken at"
-    return Resolved(
-        Gaussian(sigma),
-        f"origin limit (gaussian:{sigma:g})",
-        f"the network has a kink at the origin; its limit σ → 0 is used ({why} σ = {sigma:g})",
-    )
+        return AtOrigin("smooth")
+    return AtOrigin("kink", float((slope(direction) - ahead).norm()) <= 1e-4 * float(ahead.norm()))
 
 
 def _one_mixture(output: Output) -> Output:
@@ -84,37 +135,20 @@ def _one_mixture(output: Output) -> Output:
     return mixed
 
 
-def _in_double(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Module:
-    """A float64 copy (on the CPU: MPS has none) where the model allows it, to tell a kink and curvature apart."""
-    try:
-        double = copy.deepcopy(model).cpu().double()
-        with torch.no_grad():
-            double(torch.zeros(1, *input_shape, dtype=torch.float64))
-        return double
-    except Exception:  # a module may refuse to be copied or converted, or keep a constant in float32
-        return model
-
-
 def _normalises_nothing(model: nn.Module, input_shape: tuple[int, ...]) -> str | None:
     """The first normalisation layer whose input at the origin is constant over what it normalises."""
+    if not any(isinstance(m, NORMS) for m in model.modules()):
+        return None
     found: list[str] = []
 
-    def hook(name: str) -> Any:
-        def look(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            if isinstance(inputs[0], Tensor) and not found and _is_constant(module, inputs[0]):
-                found.append(name)
+    def look(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if found or not isinstance(module, NORMS) or not inputs or not isinstance(inputs[0], Tensor):
+            return
+        if _is_constant(module, inputs[0]):
+            found.append(name)
 
-        return look
-
-    handles = [m.register_forward_pre_hook(hook(n)) for n, m in model.named_modules() if isinstance(m, NORMS)]
-    if not handles:
-        return None
-    try:
-        with torch.no_grad():
-            forward(model, torch.zeros(1, *input_shape).to(next(model.parameters())))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with torch.no_grad(), watching(model, entering=look):
+        forward(model, torch.zeros(1, *input_shape).to(next(model.parameters())))
     return found[0] if found else None
 
 
@@ -128,3 +162,31 @@ def _is_constant(module: nn.Module, x: Tensor) -> bool:
     spread = groups.square().mean(-1) if type(module).__name__ == "RMSNorm" else groups.var(-1, unbiased=False)
     eps = getattr(module, "eps", None)
     return bool((spread <= (eps if isinstance(eps, float) else 1e-5)).any())
+
+
+# --- by reading -----------------------------------------------------------------------------------------------------
+
+
+def is_homogeneous(trace: Trace, initialisation: Initialisation) -> bool:
+    """f(cx) − f(0) = c·(f(x) − f(0)) for c ≥ 0, read off the steps: no bias below an activation, none that curves.
+
+    Steps that are neither activations nor normalisations nor maxima are taken to be linear, as those with a closed
+    form are.
+    """
+    scales = {Ref(-1)}
+    for step in trace.steps:
+        refs = list(refs_in((step.args, step.kwargs)))
+        own = all(r in scales for r in refs)
+        weights = list(weights_in((step.args, step.kwargs)))
+        activation = recorded_activation(step)
+        if activation is not None or "norm" in step.name or "max_pool" in step.name:
+            if not own or (activation is not None and not activation.homogeneous):
+                return False
+            if "norm" in step.name and step.name != "batch_norm":
+                return False
+        laws = [initialisation.of(w.name) for w in weights if w.name.endswith("bias")]
+        if any(law.variance or law.mean for law in laws):
+            own = False
+        if own:
+            scales |= {Ref(step.index, i) for i in range(len(step.shapes))}
+    return True

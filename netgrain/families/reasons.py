@@ -7,15 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a module cannot be read, or a part of it not averaged exactly. Running out of memory is never one.
+    """Why a module cannot be read, or a part of it not averaged exactly.
 
+    Running out of memory is never a reason.
+
+    Parameters
+    ----------
+    kind : str
+        A few words that do not change, to compare with: "asked for", "not traced", "no entry",
+        "shared weight", "law", ...
+    where : str, default ""
+        The module or the call it is about, if any.
+    text : str, default ""
+        The whole reason as a clause that can follow a colon; the kind, where nothing more is to say.
+
+    Examples
+    --------
     >>> str(Reason("shared weight", "fc", "the weight of 'fc' is shared"))
     "the weight of 'fc' is shared"
     """
 
-    kind: str  # a few words that do not change, to compare with: "asked for", "no linear layer", "shared weight", …
-    where: str = ""  # the module or the call it is about, if any
-    text: str = ""  # the whole reason as a clause that can follow a colon; the kind, where nothing more is to say
+    kind: str
+    where: str = ""
+    text: str = ""
 
     def __str__(self) -> str:
         return self.text or self.kind

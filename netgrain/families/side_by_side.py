@@ -7,14 +7,15 @@ so one backward pass of the sum gives the gradients of all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from netgrain.families.gradients import POINTS_AT_ONCE, gradients
+from netgrain.families.calls import with_output
+from netgrain.families.gradients import POINTS_AT_ONCE, cut_at, gradients
 from netgrain.families.members import frozen
 from netgrain.families.outputs import Output, select
 from netgrain.runtime.errors import NetgrainError
@@ -131,18 +132,7 @@ def _alone(model: nn.Module, x: Tensor, output: Output, at: str | None) -> Tenso
     if at is None:
         return gradients(frozen(model), x, output)
     call, layer = frozen(model), model.get_submodule(at)
-
-    def cut(x: Tensor) -> tuple[Tensor, Tensor]:
-        leaves: list[Tensor] = []
-
-        def leaf(out: Tensor) -> Tensor:
-            leaves.append(out.detach().requires_grad_(True))
-            return leaves[-1]
-
-        y = with_output(layer, lambda: call(x), leaf)
-        return y.reshape(len(x), -1), leaves[0]
-
-    return gradients(call, x, output, at=cut)
+    return gradients(call, x, output, at=lambda points: cut_at(call, layer, points))
 
 
 def _shape_at(model: nn.Module, at: str, x: Tensor) -> tuple[int, ...]:
@@ -155,12 +145,3 @@ def _shape_at(model: nn.Module, at: str, x: Tensor) -> tuple[int, ...]:
     with torch.no_grad():
         with_output(model.get_submodule(at), lambda: model(x), look)
     return shapes[0]
-
-
-def with_output(layer: nn.Module, call: Callable[[], Any], change: Callable[[Tensor], Tensor]) -> Any:
-    """Call the model with the layer's output changed."""
-    handle = layer.register_forward_hook(lambda _module, _inputs, out: change(out))
-    try:
-        return call()
-    finally:
-        handle.remove()

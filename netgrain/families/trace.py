@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from netgrain.families.calls import is_leaf, watching
 from netgrain.families.failures import tensors_in
 from netgrain.runtime.errors import NetgrainError
 
@@ -65,6 +66,7 @@ class Other:
     """A tensor that is neither computed from x nor a parameter itself."""
 
     shape: tuple[int, ...]
+    weights: frozenset[str] = frozenset()  # the parameters and buffers that it was computed from
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,16 @@ class Trace:
     input_shape: tuple[int, ...]
     steps: list[Step]
     output: Ref
+    calls: tuple[tuple[str, str], ...] = ()  # name and class of every module without modules inside, in order
+    looked_at: frozenset[str] = frozenset()  # parameters and buffers whose numbers became Python values
+
+    def needed(self) -> set[int]:
+        """Steps that the output depends on."""
+        needed = {self.output.step}
+        for step in reversed(self.steps):
+            if step.index in needed:
+                needed |= {ref.step for ref in refs_in((step.args, step.kwargs))}
+        return needed
 
 
 def record(model: nn.Module, x: Tensor) -> Trace:
@@ -104,7 +116,8 @@ def record(model: nn.Module, x: Tensor) -> Trace:
         y = _run(model, x, watch)
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
         raise Unsupported("the module's output is not a tensor computed from its input")
-    return Trace(tuple(x.shape[1:]), watch.steps, watch.refs[id(y)])
+    output, seen = watch.refs[id(y)], frozenset(watch.looked_at)
+    return Trace(tuple(x.shape[1:]), watch.steps, output, tuple(watch.calls), seen)
 
 
 def recorded(model: nn.Module, x: Tensor, *, stop_after: int) -> list[Step]:
@@ -168,6 +181,9 @@ class _Watch(TorchFunctionMode):
         self.gradients = not any(t.requires_grad for t in self.tensors)  # else a graph would be kept
         self.alive: list[Any] = [self.x]  # so that no id is used twice
         self.storages: dict[int, set[int]] = {_storage(self.x): {id(self.x)}}
+        self.calls: list[tuple[str, str]] = []
+        self.sources = {tensor: frozenset([name]) for tensor, name in self.names.items()}
+        self.looked_at: set[str] = set()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -177,6 +193,7 @@ class _Watch(TorchFunctionMode):
         if not touched:
             out = function(*args, **kwargs)
             self.alive.extend(tensors_in(out))  # an id freed now could be taken for something else later
+            self._follow_weights(_name(function), (args, kwargs), list(tensors_in(out)))
             return out
         recorded = _replaced(args, self._argument), _replaced(kwargs, self._argument)
         before = {id(t): t._version for t in touched}
@@ -230,7 +247,17 @@ class _Watch(TorchFunctionMode):
     def _argument(self, t: Tensor) -> Ref | Weight | Other:
         if id(t) in self.refs:
             return self.refs[id(t)]
-        return Weight(self.names[id(t)]) if id(t) in self.names else Other(tuple(t.shape))
+        if id(t) in self.names:
+            return Weight(self.names[id(t)])
+        return Other(tuple(t.shape), self.sources.get(id(t), frozenset()))
+
+    def _follow_weights(self, name: str, arguments: Any, outputs: list[Tensor]) -> None:
+        """Which weights entered a tensor, or a Python value, that does not depend on x."""
+        used = [self.sources[id(t)] for t in tensors_in(arguments) if id(t) in self.sources]
+        for t in outputs:
+            self.sources[id(t)] = frozenset().union(*used)
+        if not outputs and name not in ABOUT_SHAPES:
+            self.looked_at.update(*used)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -293,7 +320,24 @@ def refs_in(value: Any) -> Iterator[Ref]:
 
 
 def weights_in(value: Any) -> Iterator[Weight]:
+    """All parameters and buffers among arguments, in order."""
     yield from _found(value, Weight)
+
+
+def others_in(value: Any) -> Iterator[Other]:
+    """All further tensors among arguments, in order."""
+    yield from _found(value, Other)
+
+
+def filled(value: Any, replace: Callable[[Ref], Any]) -> Any:
+    """Recorded arguments with tensors in the place of references."""
+    if isinstance(value, Ref):
+        return replace(value)
+    if isinstance(value, tuple):
+        return tuple(filled(v, replace) for v in value)
+    if isinstance(value, dict):
+        return {k: filled(v, replace) for k, v in value.items()}
+    return value
 
 
 def _found(value: Any, kind: type[T]) -> Iterator[T]:
@@ -310,19 +354,15 @@ def _found(value: Any, kind: type[T]) -> Iterator[T]:
 def _module_names(model: nn.Module, watch: _Watch) -> Iterator[None]:
     """Tell the watch which module is running."""
     outer: list[tuple[str, str]] = []
-    handles = []
-    for name, module in model.named_modules():
 
-        def enter(m: nn.Module, _args: Any, name: str = name) -> None:
-            outer.append(watch.module)
-            watch.module = (name, type(m).__name__)
+    def enter(name: str, module: nn.Module, _inputs: Any) -> None:
+        outer.append(watch.module)
+        watch.module = (name, type(module).__name__)
+        if is_leaf(module):
+            watch.calls.append(watch.module)
 
-        def leave(_m: nn.Module, _args: Any, _out: Any) -> None:
-            watch.module = outer.pop()
+    def leave(_name: str, _module: nn.Module, _output: Any) -> None:
+        watch.module = outer.pop()
 
-        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
-    try:
+    with watching(model, enter, leave):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -21,14 +21,13 @@ from torch import Tensor
 from netgrain.closed_form.channels import AtKink, NeedsMembers, NormalisesNothing
 from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.propagation import Propagation, times_vectors
-from netgrain.closed_form.rules import recorded_activation
 from netgrain.families.batch_statistics import DataStatistics
-from netgrain.families.initialisation import CannotRead, Initialisation
 from netgrain.families.members import Family, family_name, member, model_dtype
-from netgrain.families.origin import SMALL
+from netgrain.families.origin import AtOrigin, Resolved, is_homogeneous, resolved
 from netgrain.families.outputs import Output, checked_output, describe_output
-from netgrain.families.probes import Data, Gaussian, Origin, Probe
-from netgrain.families.trace import Ref, Trace, Unsupported, outputs_of, record, refs_in, weights_in
+from netgrain.families.probes import Data, Origin, Probe
+from netgrain.families.reading import Reading, read
+from netgrain.families.trace import Trace, Unsupported, outputs_of, record
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
@@ -55,15 +54,6 @@ LEADING_POINTS = 8  # probe points behind leading directions, unless asked other
 TRACE_PROBES = 16  # random vectors that estimate the trace beside them
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where gradients are taken: the origin (probe None) or points of a probe."""
-
-    probe: Probe | None
-    text: str
-    note: str = ""
-
-
 @one_thread()
 def closed_form_geometry(
     make: Family,
@@ -77,29 +67,27 @@ def closed_form_geometry(
     progress: bool | None = None,
     narrowest: int = 0,
     keep: int | None = None,
+    reading: Reading | None = None,
 ) -> Geometry:
     """G = E[JᵀJ] by propagating second moments through the traced module.
 
     probes: points to average over away from the origin; without it, as many as the tolerance asks for (expected Corr
     with the average over infinitely many points of 1 − tolerance, default 0.01). narrowest: refuse a wide limit of
     layers with fewer channels. keep: away from the origin, this many leading directions with all terms instead of a
-    matrix that leaves some out. Raises Unsupported, which names the layer that has no closed form.
+    matrix that leaves some out. reading: of this family, where there is one already.
+
+    Raises Unsupported, which names the layer that has no closed form.
     """
-    job = _job(make, input_shape, output, seed, narrowest)
-    place = _Place(None, "origin") if probe is None or isinstance(probe, Origin) else _Place(probe, probe.describe())
-    if place.probe is None:
+    job = _job(reading or read(make, input_shape, seed), output, narrowest)
+    if probe is not None and not isinstance(probe, Origin):
+        place = Resolved(probe, probe.describe())
+    else:
         try:
-            return job.at_origin(place)
+            return job.at_origin()
         except AtKink:
-            place = job.limit()
+            place = resolved(probe, job.kink())
         except NormalisesNothing as e:
-            if probe is not None:
-                raise NetgrainError(
-                    f"the origin has no limit for this model: '{e}' normalises a constant there; "
-                    "use the probe Gaussian(1)."
-                ) from e
-            note = f"the origin is not defined here ('{e}' normalises a constant), so the probe is Gaussian(1)"
-            place = _Place(Gaussian(1.0), "gaussian:1", note)
+            place = resolved(probe, AtOrigin("constant norm", where=str(e)))
     try:
         if keep is not None:
             return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
@@ -115,19 +103,20 @@ def energies_along_points(
     make: Family, input_shape: Sequence[int], *, probe: Probe | None, output: Output, seed: int, count: int
 ) -> Tensor | None:
     """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
-    job = _job(make, input_shape, output, seed, 0)
-    place = _Place(probe, "") if probe is not None and not isinstance(probe, Origin) else _Place(None, "")
-    if place.probe is None:
+    job = _job(read(make, input_shape, seed), output, 0)
+    if probe is not None and not isinstance(probe, Origin):
+        place = Resolved(probe, probe.describe())
+    else:
         try:
             job._pass(None).run()
         except AtKink:
-            place = job.limit()
-        except NormalisesNothing:
-            place = _Place(Gaussian(1.0), "")
+            place = resolved(None, job.kink())
+        except NormalisesNothing as e:
+            place = resolved(None, AtOrigin("constant norm", where=str(e)))
         except NeedsMembers:
             return None
-    if place.probe is None:
-        return None
+        else:
+            return None
     way = job._way(place)
     found = []
     for i in range(min(count, job._available(place))):
@@ -142,30 +131,33 @@ def energies_along_points(
     return torch.stack(found)
 
 
-def _job(make: Family, input_shape: Sequence[int], output: Output, seed: int, narrowest: int) -> _Job:
+def _job(reading: Reading, output: Output, narrowest: int) -> _Job:
     """The module read and recorded, ready for passes."""
-    shape = tuple(int(n) for n in input_shape)
-    try:
-        laws = Initialisation(make, seed=seed)
-    except CannotRead as e:
-        raise Unsupported(str(e)) from e
-    if not any(True for _ in laws.model.parameters()):
-        name = type(laws.model).__name__
+    if not any(True for _ in reading.model.parameters()):
+        name = type(reading.model).__name__
         raise NetgrainError(f"the model ({name}) has no parameters, so there is no family to average over.")
-    trace = record(laws.model, torch.zeros(2, *shape, dtype=torch.float32 if laws.on_meta else model_dtype(laws.model)))
-    output = checked_output(output, outputs_of(trace))
-    return _Job(make, laws, trace, shape, output, seed, narrowest)
+    trace = reading.traced()
+    return _Job(reading, trace, checked_output(output, outputs_of(trace)), narrowest)
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    make: Family
-    laws: Initialisation
+    reading: Reading
     trace: Trace
-    shape: tuple[int, ...]
     output: Output
-    seed: int
     narrowest: int
+
+    @property
+    def make(self) -> Family:
+        return self.reading.make
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.reading.input_shape
+
+    @property
+    def seed(self) -> int:
+        return self.reading.seed
 
     @property
     def data_statistics(self) -> bool:
@@ -175,38 +167,30 @@ class _Job:
         """index: which member to observe; None: Gaussian formulas only. directions: to multiply G with."""
         common: dict[str, Any] = {"points": points, "data_statistics": self.data_statistics, "directions": directions}
         if index is None:
-            return Propagation(self.trace, self.laws, self.output, **common)
+            return Propagation(self.trace, self.reading.initialisation, self.output, **common)
         model = member(self.make, self.seed, index)
         real = torch.zeros(1, *self.shape) if points is None else points
         seen = record(model, real.to(model_dtype(model)))
         if [s.name for s in seen.steps] != [s.name for s in self.trace.steps]:
             raise Unsupported("its members do not all take the same steps")
         buffers = dict(model.named_buffers())
-        return Propagation(self.trace, self.laws, self.output, seen=seen, buffers=buffers, **common)
+        return Propagation(self.trace, self.reading.initialisation, self.output, seen=seen, buffers=buffers, **common)
 
-    def at_origin(self, place: _Place) -> Geometry:
-        run = self._pass(None)
+    def at_origin(self) -> Geometry:
+        run, place = self._pass(None), Resolved(Origin(), "origin")
         try:
             moment = run.run()
         except NeedsMembers:
             return self.over_points(place, None, None, None)
         return self._geometry(self._form([moment], [1]), place, run, 0, ())
 
-    def limit(self) -> _Place:
-        """The σ → 0 limit of Gaussian(σ), for a network with a kink at the origin."""
-        homogeneous = _positively_homogeneous(self.trace, self.laws)
-        sigma = 1.0 if homogeneous else SMALL
-        why = "the network is positively homogeneous, so the limit is taken at" if homogeneous else "taken at"
-        return _Place(
-            Gaussian(sigma),
-            f"origin limit (gaussian:{sigma:g})",
-            f"the network has a kink at the origin; its limit σ → 0 is used ({why} σ = {sigma:g})",
-        )
+    def kink(self) -> AtOrigin:
+        return AtOrigin("kink", is_homogeneous(self.trace, self.reading.initialisation))
 
     # --- away from the origin ---------------------------------------------------------------------------------
 
     def over_points(
-        self, place: _Place, probes: int | None, tolerance: float | None, progress: bool | None
+        self, place: Resolved, probes: int | None, tolerance: float | None, progress: bool | None
     ) -> Geometry:
         goal = 1 - (DEFAULT_TOLERANCE if tolerance is None else tolerance)
         stops = [probes] if probes is not None else [8, 16, 32, 64, 128, 256, MOST_POINTS]
@@ -237,11 +221,11 @@ class _Job:
             form = _without_parts(form)
         if way.observing:
             notes.append(f"slopes averaged over the channels of {done} members, one probe point each")
-        elif place.probe is not None:
+        elif not place.at_origin:
             notes.append(f"averaged over {done} probe points")
         return self._geometry(form, place, run, done if way.observing else 0, tuple(notes), way.leaves_out)
 
-    def _way(self, place: _Place) -> _Way:
+    def _way(self, place: Resolved) -> _Way:
         """How points are passed, found at the largest of the first eight: at a point of zeros nothing would show."""
         point = self._points(place, 0, min(8, self._available(place)))
         if point is not None:
@@ -284,10 +268,10 @@ class _Job:
             pieces.append(torch.stack(passes).mean(0))
         return torch.cat(pieces)
 
-    def leading(self, place: _Place, keep: int, probes: int, progress: bool | None) -> Geometry:
+    def leading(self, place: Resolved, keep: int, probes: int, progress: bool | None) -> Geometry:
         """The leading directions with all terms, by products with vectors; the trace by random ones beside them."""
         way = self._way(place)
-        if place.probe is None or way.observing:
+        if place.at_origin or way.observing:
             raise Unsupported(
                 "leading directions with all terms need a probe away from the origin and Gaussian channels"
             )
@@ -316,11 +300,11 @@ class _Job:
         left = replace(way, apart="", unknown=self._followed(points[:1])[0]).leaves_out
         return self._geometry(Factored(rows), place, way.run, 0, tuple(notes), left, total)
 
-    def _available(self, place: _Place) -> int:
+    def _available(self, place: Resolved) -> int:
         return len(place.probe.X) if isinstance(place.probe, Data) else 2**31
 
-    def _points(self, place: _Place, start: int, count: int) -> Tensor | None:
-        if place.probe is None:
+    def _points(self, place: Resolved, start: int, count: int) -> Tensor | None:
+        if place.at_origin:
             return None
         if isinstance(place.probe, Data):
             X = place.probe.points(self.shape, len(place.probe.X), 0)
@@ -363,7 +347,7 @@ class _Job:
     def _geometry(
         self,
         form: Form,
-        place: _Place,
+        place: Resolved,
         run: Propagation,
         members: int,
         notes: tuple[str, ...],
@@ -374,7 +358,7 @@ class _Job:
             raise Unsupported(f"a layer sums over {run.narrowest} channels, too few for the wide limit")
         about = Provenance(
             "closed-form",
-            model=family_name(self.make, self.laws.model),
+            model=family_name(self.make, self.reading.model),
             probe=place.text,
             output=describe_output(self.output),
             seed=self.seed,
@@ -462,24 +446,3 @@ def _without_parts(form: Form) -> Form:
     if isinstance(form, Kronecker):
         return Kronecker(_without_parts(form.core), form.copies, form.order)
     return Dense(form.dense())
-
-
-def _positively_homogeneous(trace: Trace, laws: Initialisation) -> bool:
-    """f(cx) − f(0) = c·(f(x) − f(0)) for c ≥ 0, read off the steps: no bias below an activation, none that curves."""
-    scales = {Ref(-1)}
-    for step in trace.steps:
-        refs = list(refs_in((step.args, step.kwargs)))
-        own = all(r in scales for r in refs)
-        weights = list(weights_in((step.args, step.kwargs)))
-        activation = recorded_activation(step)
-        if activation is not None or "norm" in step.name or "max_pool" in step.name:
-            if not own or (activation is not None and not activation.homogeneous):
-                return False
-            if "norm" in step.name and step.name != "batch_norm":
-                return False
-        biases = [w for w in weights if w.name.endswith("bias")]
-        if any(laws.of(b.name).variance or laws.of(b.name).mean for b in biases):
-            own = False
-        if own:
-            scales |= {Ref(step.index, i) for i in range(len(step.shapes))}
-    return True

@@ -12,13 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Family, forward, model_dtype
+from netgrain.families.calls import input_of
+from netgrain.families.ends import weight_name
+from netgrain.families.initialisation import CannotRead
+from netgrain.families.members import Family, forward
 from netgrain.families.outputs import Output
+from netgrain.families.reading import Reading, read
+from netgrain.families.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,10 @@ class RandomHead:
         generator = torch.Generator().manual_seed(seed)
 
         def call(x: Tensor) -> Tensor:
-            h = _inputs(layer, lambda: forward(model, x))[0]
+            h: Tensor = input_of(layer, lambda: forward(model, x))
             z = torch.randn(h.shape, generator=generator).to(h)
-            return (h * z).sum(1, keepdim=True) * math.sqrt(self.factor)
+            found: Tensor = (h * z).sum(1, keepdim=True) * math.sqrt(self.factor)
+            return found
 
         return call
 
@@ -44,52 +49,26 @@ class RandomHead:
 def find_random_head(
     make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
 ) -> RandomHead | str:
-    """The last layer of `model` (member 0), or why it is not averaged over."""
-    from netgrain.families.initialisation import CannotRead, Initialisation
+    """The last layer of a family, or why it is not averaged over."""
+    found = random_head_of(read(make, input_shape, seed), output)
+    return str(found) if isinstance(found, Reason) else found
 
+
+def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
+    """The last layer of a family, or why it is not averaged over."""
     if output != "all":
-        return "one output is asked for"
-    x = torch.randn(2, *input_shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    linear = [(n, m) for n, m in model.named_modules() if type(m) is nn.Linear]
-    ran: list[str] = []
-    handles = [m.register_forward_pre_hook(lambda *_, n=n: ran.append(n)) for n, m in linear]
+        return Reason("asked for", "", "one output is asked for")
+    last = reading.last_layer()
+    if isinstance(last, Reason):
+        return last
+    if not last.ends or type(reading.model.get_submodule(last.name)) is not nn.Linear:
+        return Reason("not last", last.name, f"'{last.name}' is not the last step")
+    if last.outputs == 1:
+        return Reason("one output", last.name, "the model has one output")
+    if isinstance(last.law, Reason):
+        return last.law
     try:
-        with torch.no_grad():
-            y = forward(model, x)
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not ran or ran.count(ran[-1]) > 1:
-        return "the model does not end in a Linear layer of its own"
-    name = ran[-1]
-    layer = model.get_submodule(name)
-    assert isinstance(layer, nn.Linear)
-    with torch.no_grad():
-        h = _inputs(layer, lambda: forward(model, x))[0]
-        whole = h.dim() == 2 and len(h) == len(x) and layer.out_features == y.shape[1]
-        if not whole or not torch.equal(layer(h), y):
-            return f"'{name}' is not the last step"
-    if layer.out_features == 1:
-        return "the model has one output"
-    key = f"{name}.weight" if name else "weight"
-    try:
-        laws = Initialisation(make, seed=seed)
-        law = laws.of(key)
+        law = reading.initialisation.of(weight_name(last.name))
     except CannotRead as e:
-        return str(e)
-    if key in laws.tied or key in laws.tied.values():
-        return f"the weight of '{name}' is shared"
-    if law.mean != 0 or law.variance == 0:
-        return f"the weights of '{name}' are not centred and random"
-    return RandomHead(name, layer.out_features * law.variance)
-
-
-def _inputs(layer: nn.Module, run: Callable[[], Any]) -> list[Tensor]:
-    """What the layer receives while something runs."""
-    seen: list[Tensor] = []
-    handle = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    try:
-        run()
-    finally:
-        handle.remove()
-    return seen
+        return Reason("law", last.name, str(e))
+    return RandomHead(last.name, last.outputs * law.variance)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from netgrain.families.failures import SHAPE_ADVICE, NotFinite
+from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_deterministic, check_differentiable
 from netgrain.families.members import (
     Family,
@@ -200,7 +200,7 @@ def _plan(
         return None, "plain sampling: away from the origin the forward pass depends on the first layer"
     try:
         plan = find_first_layer(make, model, shape, seed=seed, output=output)
-    except (CannotIntegrate, NotFinite) as e:  # it was also looked at away from the origin
+    except CannotIntegrate as e:
         if first_layer == "always":
             raise NetgrainError(f"the first layer cannot be integrated: {e}; use first_layer='auto'.") from e
         return None, f"plain sampling: {e}"
@@ -209,7 +209,7 @@ def _plan(
     kind = "exactly" if resolved.at_origin else "approximately: the probe is not the origin"
     symmetry = ", tokens exchanged" if plan.exchangeable and plan.positions > 1 else ""
     symmetry += ", images transposed" if plan.transposed is not None else ""
-    return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.name}{symmetry})"
+    return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.text}{symmetry})"
 
 
 def _schedule(members: int | None) -> list[int]:

@@ -120,7 +120,7 @@ def test_table_says_what_was_computed(run: Run) -> None:
         "method sampled",
         "members 30 (seed 3)",
         "probe origin",
-        "first layer integrated exactly ('layer', uniform in ±1/√4)",
+        "first layer integrated exactly ('layer', uniform in ±0.5)",
         f"trace {str(G.trace).partition(' (')[0]}",
         "effective rank 4",
         "directions 2, 4, 4 carry 50%, 90%, 99% of the trace",

@@ -10,18 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from netgrain.closed_form.activations import activation_of
+from netgrain.closed_form.activations import with_moments
 from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
+from netgrain.families.activations import activation_of
 
 X = torch.zeros(1)
 REACH = 12.0  # standard deviations of the reference integrals
 
 
 def known(function: Callable, *args: object, **kwargs: object) -> Activation:
-    activation = activation_of(function, (X, *args), kwargs)
-    assert activation is not None
-    return activation
+    call = activation_of(function, (X, *args), kwargs)
+    assert call is not None
+    return with_moments(call)
 
 
 STRAIGHT = [
@@ -448,8 +449,9 @@ CALLS: list[Callable[[Tensor], Tensor]] = [
 
 @pytest.mark.parametrize("apply", MODULES + CALLS, ids=lambda a: repr(a) if isinstance(a, nn.Module) else None)
 def test_recorded_calls_are_recognised(apply: Callable[[Tensor], Tensor]) -> None:
-    activation = activation_of(*recorded(apply))
-    assert activation is not None
+    call = activation_of(*recorded(apply))
+    assert call is not None
+    activation = with_moments(call)
     z = 3 * torch.randn(200, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     before = z.clone()
     assert torch.allclose(activation(z), apply(z.clone()), rtol=1e-14, atol=1e-15)

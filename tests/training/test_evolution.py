@@ -366,7 +366,9 @@ def skewed() -> nn.Module:
 NO_HEADS = {
     "not linear in the weight of '0'": lambda: nn.Sequential(nn.Linear(4, 4), nn.Softplus()),
     "x also reaches the output around 'head'": Around,
-    "other parameters reach the output around '0'": lambda: nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, 1e9)),
+    "not linear in the weight of '0' \\(layer_norm in '1'": lambda: nn.Sequential(
+        nn.Linear(4, 4), nn.LayerNorm(4, 1e9)
+    ),
     "a skewed law": skewed,
     "weights are correlated|not random|same variance": lambda: nn.Sequential(
         nn.Linear(4, 5), nn.Tanh(), nn.utils.parametrizations.orthogonal(nn.Linear(5, 4))

@@ -3,20 +3,21 @@ second moments of gradients back.
 
 Rules that mix channels with random weights end one stretch of the network and begin the next: there, and only there,
 are random slopes averaged over. See docs/closed_form.md for the derivations.
+
+To add a rule, write a function with ``@rule("name")`` in any file of this folder: all of them are loaded.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
-from netgrain.closed_form.activations import activation_of
 from netgrain.closed_form.channels import Channel, ConstantChannel, summed
 from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
-from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
@@ -43,7 +44,6 @@ class Pass(Protocol):
 
 LayerRule = Callable[[Step, list[FeatureMap], Pass], "FeatureMap | list[FeatureMap]"]
 RULES: dict[str, LayerRule] = {}
-_NOTHING = torch.empty(0)  # stands for a recorded tensor
 
 
 def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
@@ -53,13 +53,6 @@ def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
         return function
 
     return register
-
-
-def recorded_activation(step: Step) -> Activation | None:
-    """The activation that a step applies, if it is one."""
-    if not step.args or not isinstance(step.args[0], Ref):
-        return None
-    return activation_of(step.function, (_NOTHING, *step.args[1:]), step.kwargs)
 
 
 def arguments(step: Step, *names: str, **defaults: Any) -> list[Any]:
@@ -108,3 +101,7 @@ def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) 
         x.receive(block, term.scaled(gain**2))
 
     return FeatureMap(x.axes, x.sizes, blocks, step, send)
+
+
+for _file in pkgutil.iter_modules(__path__):  # after everything that a file of rules imports from here
+    importlib.import_module(f"{__name__}.{_file.name}")
