@@ -5,6 +5,8 @@ from .local import Local as Local
 from .on_ray import Ray as Ray
 from .on_slurm import Slurm as Slurm
 from .processes import Processes as Processes
+from .run_folder import RunFolder as RunFolder
+from .run_folder import Runner as Runner
 from .units import Engine as Engine
 from .units import Outcome as Outcome
 from .units import Unit as Unit

@@ -35,7 +35,22 @@ class Local:
     parallel: int = 1
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
-        """Outcomes of units, as `Engine.run`."""
+        """Run units, and yield each one once with its outcome.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the configuration of a unit and returns its `Outcome`.
+        units : sequence of Unit
+            The units.
+        ahead : int, optional
+            See `Engine.run`.
+
+        Yields
+        ------
+        tuple of Unit and Outcome
+            As they are finished.
+        """
         for unit in units:
             with one_thread(), inside_unit():
                 outcome = work(unit.config)

@@ -76,7 +76,22 @@ class Ray:
         return self.workers or _slots(_connected(self.address), self.gpus)
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
-        """Outcomes of units as they are finished, as `Engine.run`."""
+        """Run units, and yield each one once with its outcome.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the configuration of a unit and returns its `Outcome`.
+        units : sequence of Unit
+            The units.
+        ahead : int, optional
+            See `Engine.run`.
+
+        Yields
+        ------
+        tuple of Unit and Outcome
+            As they are finished.
+        """
         if not units:
             return
         ray = _connected(self.address)

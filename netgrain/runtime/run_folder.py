@@ -5,7 +5,7 @@
     seconds.csv       processor time of every unit
     claims.json, figure.png   made from the units, and made again from them at any time
 
-A run that was killed goes on where it stopped: only units without a file are computed.
+A run that was killed is resumed where it stopped: only units without a file are computed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,42 @@ def hardware() -> dict[str, Any]:
 
 
 class RunFolder:
-    """A folder that belongs to one run, locked while a process writes to it."""
+    """A folder that belongs to one run, locked while a process writes to it.
+
+    Make one with `RunFolder.create`, or look at one with `RunFolder.open`.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    about : dict
+        Content of run.json: what was asked, with which versions, on which hardware.
+    lock : file or None
+        The locked file; None for a folder that is only read.
+
+    See Also
+    --------
+    netgrain.runtime.Runner : An engine that keeps what it finishes in a run folder.
+
+    Examples
+    --------
+    The second run reads the two finished units and computes the third.
+
+    >>> import tempfile
+    >>> from netgrain.runtime import Outcome, RunFolder, Runner
+    >>> def square(config):
+    ...     return Outcome({"square": config["n"] ** 2})
+    >>> asked = {"experiment": "squares", "scale": "small", "config": {}, "resume": True}
+    >>> path = tempfile.mkdtemp()
+    >>> with RunFolder.create(path, **asked) as folder:
+    ...     _ = Runner(folder).map(square, [{"n": 1}, {"n": 2}])
+    >>> with RunFolder.create(path, **asked) as folder:
+    ...     runner = Runner(folder)
+    ...     [found.numbers["square"] for found in runner.map(square, [{"n": 1}, {"n": 2}, {"n": 3}])]
+    [1, 4, 9]
+    >>> runner.computed
+    1
+    """
 
     def __init__(self, path: Path, about: dict[str, Any], lock: TextIO | None) -> None:
         self.path, self.about, self._lock = path, about, lock
@@ -57,13 +92,39 @@ class RunFolder:
 
     @property
     def writable(self) -> bool:
+        """Whether this process may write to the folder."""
         return self._lock is not None
 
     @classmethod
     def create(
         cls, path: str | Path, *, experiment: str, scale: str, config: Mapping[str, Any], resume: bool
     ) -> RunFolder:
-        """A new run, or with resume=True the unfinished one that is there."""
+        """Create the folder of a new run, or resume the run that it holds.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder; made if it does not exist.
+        experiment : str
+            Name of the computation.
+        scale : str
+            Its size, in a word.
+        config : mapping
+            All that the results depend on, as JSON values.
+        resume : bool
+            Whether to continue a run of the same experiment, scale and configuration.
+
+        Returns
+        -------
+        RunFolder
+            Locked until the end of its `with` block.
+
+        Raises
+        ------
+        NetgrainError
+            If the folder belongs to another run, another version of netgrain or another process,
+            or holds other files.
+        """
         path = Path(path)
         file = path / "run.json"
         asked = {"experiment": experiment, "scale": scale, "config": json.loads(json.dumps(config)), "layout": LAYOUT}
@@ -85,7 +146,18 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """A run to look at; nothing in it is changed."""
+        """Open a run to look at; nothing in it is changed.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder of a run.
+
+        Returns
+        -------
+        RunFolder
+            Not writable.
+        """
         file = Path(path) / "run.json"
         if not file.is_file():
             raise NetgrainError(f"{path} is not a run; expected a folder written by netgrain run.")
@@ -100,10 +172,38 @@ class RunFolder:
             self._lock = None
 
     def unit_file(self, unit: Unit) -> Path:
+        """The file of a unit, whether it exists or not.
+
+        Parameters
+        ----------
+        unit : Unit
+            A unit.
+
+        Returns
+        -------
+        Path
+            Its file.
+        """
         return self.path / "units" / f"{unit.id}.safetensors"
 
     def stored(self, unit: Unit) -> Outcome | None:
-        """The outcome of a finished unit; None when it is missing or damaged (then said, and computed again)."""
+        """The outcome of a finished unit.
+
+        Parameters
+        ----------
+        unit : Unit
+            A unit.
+
+        Returns
+        -------
+        Outcome or None
+            None if its file is missing or damaged.
+
+        Warns
+        -----
+        GrainWarning
+            If the file is damaged or belongs to another unit or run.
+        """
         file = self.unit_file(unit)
         if not file.exists():
             return None
@@ -121,14 +221,35 @@ class RunFolder:
         return Outcome(header["numbers"], arrays)
 
     def store(self, unit: Unit, outcome: Outcome) -> None:
+        """Write the file of a unit, whole or not at all.
+
+        Parameters
+        ----------
+        unit : Unit
+            A unit.
+        outcome : Outcome
+            What it gave back.
+        """
         header = {"config": dict(unit.config), "numbers": outcome.numbers, "run": self._run}
         write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
 
     def note_seconds(self, unit: Unit, seconds: float) -> None:
+        """Keep the processor time of a unit.
+
+        Parameters
+        ----------
+        unit : Unit
+            A unit.
+        seconds : float
+            Its processor time.
+        """
         append_line(self.path / "seconds.csv", f"{unit.id},{seconds:.4f}")
 
     def core_seconds(self) -> float:
-        """Processor time of all finished units; the last time counts for a unit that was computed again."""
+        """Processor time of all finished units in seconds.
+
+        For a unit that was computed again, the last time counts.
+        """
         try:
             lines = (self.path / "seconds.csv").read_text().splitlines()
         except (OSError, ValueError):
@@ -141,6 +262,20 @@ class RunFolder:
         return sum(found.values())
 
     def write_json(self, name: str, content: Any) -> Path:
+        """Write a file with JSON values, whole or not at all.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file in the folder.
+        content : JSON value
+            What to write.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         return write_whole(self.path / name, _pretty(content))
 
 
@@ -159,9 +294,19 @@ class WrappedEngine:
 
 
 class Runner(WrappedEngine):
-    """Runs units through an engine into a folder; what is there already is read, not computed.
+    """An engine that keeps what it finishes in a run folder.
 
-    It is itself an engine, one that keeps what it finishes: give it to whatever takes an engine.
+    Units that the folder holds already are read, the others run on another engine. Pass it to any
+    function with an `engine` parameter.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Where outcomes are kept.
+    engine : Engine, optional
+        Where missing units run; `Local` by default.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
     """
 
     def __init__(self, folder: RunFolder, engine: Engine | None = None, *, progress: bool | None = None) -> None:
@@ -169,7 +314,22 @@ class Runner(WrappedEngine):
         self.computed = 0
 
     def run(self, work: Work, units: Sequence[Unit], ahead: int | None = None) -> Iterator[tuple[Unit, Outcome]]:
-        """Units in order where they are read, and as they are finished where they are computed."""
+        """Outcomes of units, in order where they are read, as `Engine.run`.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the configuration of a unit and returns its `Outcome`.
+        units : sequence of Unit
+            The units.
+        ahead : int, optional
+            See `Engine.run`.
+
+        Yields
+        ------
+        tuple of Unit and Outcome
+            As they are finished where they are computed.
+        """
         # files are checked first and read again in their turn, so that a large run need not fit into memory
         missing = [u for u in units if self.folder.stored(u) is None]
         absent = {u.id for u in missing}
@@ -196,7 +356,22 @@ class Runner(WrappedEngine):
         return found
 
     def map(self, work: Work, configs: Iterable[Mapping[str, Any]], label: str = "units") -> list[Outcome]:
-        """Outcomes in the order of the configurations."""
+        """Outcomes in the order of the configurations.
+
+        Parameters
+        ----------
+        work : callable
+            Takes a configuration and returns its `Outcome`.
+        configs : iterable of mappings
+            One for each unit.
+        label : str, default "units"
+            What the progress bar counts.
+
+        Returns
+        -------
+        list of Outcome
+            One for each configuration.
+        """
         units = [Unit(dict(c)) for c in configs]
         found = {u.id: o for u in units if (o := self.folder.stored(u)) is not None}
         missing = list({u.id: u for u in units if u.id not in found}.values())
@@ -212,7 +387,18 @@ class Runner(WrappedEngine):
         return [found[u.id] for u in units]
 
     def has(self, configs: Iterable[Mapping[str, Any]]) -> bool:
-        """All of these are finished."""
+        """Whether all of these units are finished.
+
+        Parameters
+        ----------
+        configs : iterable of mappings
+            One for each unit.
+
+        Returns
+        -------
+        bool
+            Whether each has a file.
+        """
         return all(self.folder.unit_file(Unit(dict(c))).exists() for c in configs)
 
 

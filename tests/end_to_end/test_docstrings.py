@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from numpydoc.docscrape import get_doc_object
@@ -95,9 +95,17 @@ def excused(code: str, value: Any) -> bool:
     """A result may list its fields as Attributes; an exception takes a sentence; `value.thing()` is its summary."""
     if code == "RT01":
         return inspect.isfunction(value) and list(inspect.signature(value).parameters) == ["self"]
+    if code == "YD01":
+        return not inspect.isgeneratorfunction(value)  # a context manager
     if code not in ("PR01", "PR02"):
         return False
-    return inspect.isclass(value) and (dataclasses.is_dataclass(value) or issubclass(value, Exception | Warning))
+    return inspect.isclass(value) and (
+        dataclasses.is_dataclass(value) or issubclass(value, Exception | Warning) or is_protocol(value)
+    )
+
+
+def is_protocol(owner: type) -> bool:
+    return Protocol in owner.__bases__
 
 
 def undocumented_fields(owner: type) -> list[str]:
@@ -111,7 +119,7 @@ def catch_all(value: Any) -> str | None:
     if isinstance(value, property):
         return None
     if inspect.isclass(value):
-        value = vars(value).get("__init__", len)  # one that is inherited belongs to its base
+        value = len if is_protocol(value) else vars(value).get("__init__", len)  # if inherited it belongs to its base
     parameters = inspect.signature(value).parameters.values()
     return next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
 
