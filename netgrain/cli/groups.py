@@ -138,13 +138,17 @@ def _character_table(G: Group, console: Any) -> list[str]:
     from rich.table import Table
     from rich.text import Text
 
-    from netgrain.groups.characters import written
+    from netgrain.groups.characters import character_text
 
     columns = min(len(G.classes), SHOWN)
     first = [int(members[0]) for members in G.classes[:columns]]
     rows = [
-        [written(complex(z), order) for z, order in zip(irrep.at(first).diagonal(dim1=1, dim2=2).sum(-1).tolist(),
-                                                        G.class_orders, strict=False)]
+        [
+            character_text(complex(z), order)
+            for z, order in zip(
+                irrep.at(first).diagonal(dim1=1, dim2=2).sum(-1).tolist(), G.class_orders, strict=False
+            )
+        ]
         for irrep in G.irreps[:SHOWN]
     ]  # fmt: skip
     widths = [max(len(f"C{i}"), *(len(row[i]) for row in rows)) + 2 for i in range(columns)]

@@ -152,7 +152,7 @@ def _report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any]:
 
 def _write(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Path]:
     """Everything is made first and written last."""
-    from netgrain.equivariant.penalties import group_spectrum
+    from netgrain.equivariant.penalties import group_transform
     from netgrain.equivariant.pictures import limit_figure
     from netgrain.geometry.plots import png
     from netgrain.runtime.files import write_whole
@@ -167,7 +167,7 @@ def _write(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Pa
     }
     contents = {
         "limit.json": (as_text(report | {"trajectory": along}) + "\n").encode(),
-        "limit.png": png(limit_figure(found, group_spectrum(G))),
+        "limit.png": png(limit_figure(found, group_transform(G))),
     }
     return [write_whole(out / name, content) for name, content in contents.items()]
 

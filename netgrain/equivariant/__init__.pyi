@@ -2,7 +2,7 @@ from .descent import (
     Descent as Descent,
 )
 from .descent import (
-    train as train,
+    exponential_descent as exponential_descent,
 )
 from .dual import lower_bound as lower_bound
 from .kkt import (
@@ -51,16 +51,16 @@ from .penalties import (
     BlockTransform as BlockTransform,
 )
 from .penalties import (
-    block_spectrum as block_spectrum,
+    diagonal_transform as diagonal_transform,
 )
 from .penalties import (
-    diagonal_spectrum as diagonal_spectrum,
+    euclidean_transform as euclidean_transform,
 )
 from .penalties import (
-    euclidean_spectrum as euclidean_spectrum,
+    group_transform as group_transform,
 )
 from .penalties import (
-    group_spectrum as group_spectrum,
+    matrix_transform as matrix_transform,
 )
 from .schatten_norms import (
     ranks as ranks,
@@ -108,5 +108,5 @@ from .spherical import (
     spherical_limit as spherical_limit,
 )
 from .spherical import (
-    spherical_spectrum as spherical_spectrum,
+    spherical_transform as spherical_transform,
 )

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from netgrain.equivariant.networks import linearisation
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.path_to_limit import Path, step
+from netgrain.equivariant.path_to_limit import WeightPath, step
 from netgrain.equivariant.penalties import BlockTransform
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.groups.group import Group
@@ -42,7 +42,7 @@ def descend(
     lr: float = 0.01,
     lr_growth: float = 1.1,  # every 100 epochs
     margin: float = math.inf,  # stop when every margin is this large
-) -> Path:
+) -> WeightPath:
     """The path of a linear network under plain ("sgd") or normalised ("ngd") gradient descent."""
 
     def margins_and_gradient(w: Array) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ def descend(
         directions.append(w / norm)
 
     _, margins = _descend(margins_and_gradient, w, record, method, epochs, lr, lr_growth, margin)
-    return Path(np.array(norms), np.array(directions), softmax(-margins), w)
+    return WeightPath(np.array(norms), np.array(directions), softmax(-margins), w)
 
 
 def _descend(
@@ -106,12 +106,12 @@ class Descent:
     def __repr__(self) -> str:
         first, last = float(self.fourier_ratios[0]), float(self.fourier_ratios[-1])
         return (
-            f"Training(loss {self.losses[0]:.3g} → {self.losses[-1]:.3g}, Fourier ratio {first:.4g} → {last:.4g}, "
+            f"Descent(loss {self.losses[0]:.3g} → {self.losses[-1]:.3g}, Fourier ratio {first:.4g} → {last:.4g}, "
             f"{int(self.dead[-1])} of {len(self.outputs)} samples dead)"
         )
 
 
-def train(
+def exponential_descent(
     net: nn.Module,
     X: Tensor,
     y: Tensor,

@@ -16,10 +16,10 @@ from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.penalties import BlockTransform
 
 
-def lower_bound(spectrum: BlockTransform, q: Array, Z: Array, depth: int) -> float:
+def lower_bound(transform: BlockTransform, q: Array, Z: Array, depth: int) -> float:
     """A number that min |b̂|_{2/L} subject to Z b ≥ 1 cannot be below, from weights q ≥ 0 of the points."""
     if not q.sum() > 0:
         return 0.0
     z = torch.from_numpy(q @ Z / q.sum())
-    size = spectrum.norm(z, 2.0) if depth == 1 else spectrum.operator_norm(z)
-    return float(spectrum.scale / size)
+    size = transform.norm(z, 2.0) if depth == 1 else transform.operator_norm(z)
+    return float(transform.scale / size)

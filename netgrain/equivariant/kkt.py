@@ -36,7 +36,7 @@ class Stationarity:
         return f"Stationarity(residual {self.residual:.1e}, {active} support points, dual level {self.level:.6g})"
 
 
-def stationarity(spectrum: BlockTransform, beta: Array, Z: Array, depth: int, *, slack: float = 1e-3) -> Stationarity:
+def stationarity(transform: BlockTransform, beta: Array, Z: Array, depth: int, *, slack: float = 1e-3) -> Stationarity:
     """KKT residual of β for p = 2/depth; points with margin at most 1 + slack times the smallest are active."""
     p = 2 / depth
     margins = Z @ beta
@@ -44,9 +44,9 @@ def stationarity(spectrum: BlockTransform, beta: Array, Z: Array, depth: int, *,
     active = np.flatnonzero(margins <= (1 + slack) * margins.min())
     rows, target = [], []
     for c, B, Zs in zip(
-        spectrum.weights, spectrum.blocks(b), spectrum.blocks(torch.from_numpy(Z[active])), strict=True
+        transform.weights, transform.blocks(b), transform.blocks(torch.from_numpy(Z[active])), strict=True
     ):  # B (count, d, e), Zs (points, count, d, e)
-        kappa = spectrum.scale * p
+        kappa = transform.scale * p
         if depth == 1:
             pairs = [(Zs, kappa * B)]
         else:
@@ -61,7 +61,7 @@ def stationarity(spectrum: BlockTransform, beta: Array, Z: Array, depth: int, *,
     alpha, residual = nnls(A, t)
     multipliers = np.zeros(len(Z))
     multipliers[active] = alpha
-    level = float(spectrum.operator_norm(torch.from_numpy(multipliers @ Z))) / spectrum.scale
+    level = float(transform.operator_norm(torch.from_numpy(multipliers @ Z))) / transform.scale
     relative = float(residual / np.linalg.norm(t))
     return Stationarity(max(relative, level - 1) if depth == 2 else relative, multipliers, level)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from netgrain.equivariant.networks import CircularCNN, Diagonal, FullyConnected, GroupCNN, LinearNetwork
 from netgrain.equivariant.parametrisation import Array
-from netgrain.equivariant.penalties import group_spectrum
+from netgrain.equivariant.penalties import group_transform
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
 from netgrain.groups.group import Group
@@ -67,8 +67,8 @@ def limit(
         network.parametrisation(),
         network.flat_weights(),
         Z,
-        spectrum=network.spectrum(),
-        fourier=group_spectrum(group),
+        transform=network.transform(),
+        fourier=group_transform(group),
         names=(net, group.name),
         seed=seed,
         convex=convex,

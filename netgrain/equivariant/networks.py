@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from netgrain.equivariant.parametrisation import Array, Convolutions, Family, MatrixChains, Parametrisation
-from netgrain.equivariant.penalties import BlockTransform, diagonal_spectrum, euclidean_spectrum, group_spectrum
+from netgrain.equivariant.parametrisation import Array, Convolutions, EqualChains, MatrixChains, Parametrisation
+from netgrain.equivariant.penalties import BlockTransform, diagonal_transform, euclidean_transform, group_transform
 from netgrain.groups.constructors import cyclic
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
@@ -56,7 +56,7 @@ class LinearNetwork(nn.Module):
     def parametrisation(self) -> Parametrisation:
         raise NotImplementedError
 
-    def spectrum(self) -> BlockTransform:
+    def transform(self) -> BlockTransform:
         """What training keeps small."""
         raise NotImplementedError
 
@@ -123,10 +123,10 @@ class FullyConnected(LinearNetwork):
         return product[0]
 
     def parametrisation(self) -> MatrixChains:
-        return MatrixChains((Family(1, self.sizes),))
+        return MatrixChains((EqualChains(1, self.sizes),))
 
-    def spectrum(self) -> BlockTransform:
-        return euclidean_spectrum(self.n)
+    def transform(self) -> BlockTransform:
+        return euclidean_transform(self.n)
 
 
 class Diagonal(LinearNetwork):
@@ -146,10 +146,10 @@ class Diagonal(LinearNetwork):
         return torch.stack(list(self.weights)).prod(0)
 
     def parametrisation(self) -> MatrixChains:
-        return MatrixChains((Family(self.n, (1,) * (self.depth + 1)),))
+        return MatrixChains((EqualChains(self.n, (1,) * (self.depth + 1)),))
 
-    def spectrum(self) -> BlockTransform:
-        return diagonal_spectrum(self.n)
+    def transform(self) -> BlockTransform:
+        return diagonal_transform(self.n)
 
 
 class GroupCNN(LinearNetwork):
@@ -211,8 +211,8 @@ class GroupCNN(LinearNetwork):
         cayley, inverse = np.asarray(self.group.cayley), np.asarray(self.group.inverse)
         return Convolutions(cayley, inverse, self.depth, self.channels)
 
-    def spectrum(self) -> BlockTransform:
-        return group_spectrum(self.group)
+    def transform(self) -> BlockTransform:
+        return group_transform(self.group)
 
 
 class CircularCNN(GroupCNN):

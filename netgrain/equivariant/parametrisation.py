@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Table = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class Parametrisation(Protocol):
@@ -43,7 +43,7 @@ class Convolutions:
     where f~(v) = f(v⁻¹).
     """
 
-    def __init__(self, cayley: Table, inverse: Table, depth: int, channels: int = 1) -> None:
+    def __init__(self, cayley: Indices, inverse: Indices, depth: int, channels: int = 1) -> None:
         self.depth, self.channels, self.n = depth, channels, len(inverse)
         self._cayley = cayley
         self._left = np.ascontiguousarray(cayley[:, inverse])  # f[_left] @ h = f * h
@@ -132,7 +132,7 @@ class Convolutions:
 
 
 @dataclass(frozen=True)
-class Family:
+class EqualChains:
     """Equal chains of matrices: `count` products W_L … W_1 with W_l of shape (sizes[l], sizes[l-1]), times `scale`."""
 
     count: int
@@ -161,7 +161,7 @@ class MatrixChains:
     w holds all of layer 1 first (family after family), then all of layer 2.
     """
 
-    families: tuple[Family, ...]
+    families: tuple[EqualChains, ...]
 
     @property
     def depth(self) -> int:

@@ -29,7 +29,7 @@ MOST_LAUNCH_STEPS, MOST_STEPS = 200_000, 50_000
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class WeightPath:
     """Points along the way: log-norms s and unit directions u of the weights; at the end the weights q of the data."""
 
     log_norms: Array  # (steps,)
@@ -47,7 +47,7 @@ def log_norm_flow(
     log_norm: float = 1e4,
     rtol: float = 1e-6,
     atol: float = 1e-9,
-) -> Path:
+) -> WeightPath:
     """Follow du/ds from the weights w until log|w| has grown to `log_norm`."""
     launched = launch(network, w, Z, LAUNCH)
     norm = float(np.linalg.norm(launched))
@@ -68,7 +68,7 @@ def log_norm_flow(
     directions = np.array(states)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     margins = Z @ network.beta(directions[-1])
-    return Path(np.array(times), directions, softmax(-equation.sharpness(times[-1], margins) * margins), w)
+    return WeightPath(np.array(times), directions, softmax(-equation.sharpness(times[-1], margins) * margins), w)
 
 
 def launch(network: Parametrisation, w: Array, Z: Array, margin: float) -> Array:

@@ -1,6 +1,6 @@
 """What each linear network penalises: the singular values of its predictor, in the blocks of its own transform.
 
-A `Spectrum` maps β to blocks with weights c_b so that <f, h> = (1/scale) Σ_b c_b Re tr(f̂_bᴴ ĥ_b), and
+A `BlockTransform` maps β to blocks with weights c_b so that <f, h> = (1/scale) Σ_b c_b Re tr(f̂_bᴴ ĥ_b), and
 
     R_p(β) = Σ_b c_b Σ_k σ_k(β̂_b)^p,    min {½ Σ_l |w_l|² : network(w) = β} = (L/(2·scale)) R_{2/L}(β).
 
@@ -37,18 +37,18 @@ class BlockTransform:
     n: int
     weights: tuple[float, ...]  # c, one per family
     scale: float
-    transform: Callable[[Tensor], list[Tensor]]
+    into_blocks: Callable[[Tensor], list[Tensor]]
     order: tuple[tuple[int, ...], ...]  # the places of the blocks of each family in the list of all blocks
 
     def __repr__(self) -> str:
-        return f"Spectrum({self.name}, {sum(map(len, self.order))} blocks)"
+        return f"BlockTransform({self.name}, {sum(map(len, self.order))} blocks)"
 
     def blocks(self, f: Tensor) -> list[Tensor]:
         """f̂_b of vectors (..., n), family by family; in double precision on the CPU, wherever f is."""
         f = torch.as_tensor(f).cpu()
         if f.shape[-1] != self.n:
             raise NetgrainError(f"{self.name} expects vectors of length {self.n}, found {f.shape[-1]}.")
-        return self.transform(f.to(torch.float64))
+        return self.into_blocks(f.to(torch.float64))
 
     def singular_values(self, f: Tensor) -> list[Tensor]:
         """Descending, (..., count, min(a, b)) per family."""
@@ -75,11 +75,11 @@ class BlockTransform:
         return [found[i] for i in range(len(found))]
 
 
-def group_spectrum(group: Group) -> BlockTransform:
+def group_transform(group: Group) -> BlockTransform:
     """The Fourier transform of a finite group: c = d_ρ, scale = order.
 
     >>> from netgrain.groups import cyclic
-    >>> group_spectrum(cyclic(4)).norm(torch.tensor([1.0, 0, 0, 0]), 1.0).item()  # a flat spectrum of four ones
+    >>> group_transform(cyclic(4)).norm(torch.tensor([1.0, 0, 0, 0]), 1.0).item()  # a flat spectrum of four ones
     4.0
     """
     stacks = group.fourier(torch.zeros(group.order, dtype=torch.float64)).stacks
@@ -94,17 +94,17 @@ def group_spectrum(group: Group) -> BlockTransform:
     )
 
 
-def diagonal_spectrum(n: int) -> BlockTransform:
+def diagonal_transform(n: int) -> BlockTransform:
     """The entries themselves: R_p = Σ |β_i|^p."""
     return BlockTransform("the diagonal network", n, (1.0,), 1.0, lambda f: [f[..., :, None, None]], (tuple(range(n)),))
 
 
-def euclidean_spectrum(n: int) -> BlockTransform:
+def euclidean_transform(n: int) -> BlockTransform:
     """One block, the vector: R_p = |β|₂^p."""
     return BlockTransform("the fully connected network", n, (1.0,), 1.0, lambda f: [f[..., None, None, :]], ((0,),))
 
 
-def block_spectrum(sizes: Sequence[int], weights: Sequence[float], name: str = "the block network") -> BlockTransform:
+def matrix_transform(sizes: Sequence[int], weights: Sequence[float], name: str = "the block network") -> BlockTransform:
     """Square real blocks in isometric coordinates: f = (√c_b f̂_b)_b flattened, <f, h> the plain inner product."""
     ends = [0, *itertools.accumulate(size * size for size in sizes)]
 
@@ -117,8 +117,8 @@ def block_spectrum(sizes: Sequence[int], weights: Sequence[float], name: str = "
     )
 
 
-def as_spectrum(group: Group | BlockTransform) -> BlockTransform:
-    return group if isinstance(group, BlockTransform) else group_spectrum(group)
+def as_transform(group: Group | BlockTransform) -> BlockTransform:
+    return group if isinstance(group, BlockTransform) else group_transform(group)
 
 
 def _singular_values(block: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.penalties import RANK_THRESHOLD, BlockTransform, as_spectrum
+from netgrain.equivariant.penalties import RANK_THRESHOLD, BlockTransform, as_transform
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
@@ -27,7 +27,7 @@ def schatten(group: Group | BlockTransform, beta: Tensor, p: float) -> Tensor:
     """
     if not p > 0:
         raise NetgrainError(f"a Schatten norm expects p > 0, found p = {p:g}.")
-    return as_spectrum(group).norm(beta, p)
+    return as_transform(group).norm(beta, p)
 
 
 def schatten_ratio(group: Group | BlockTransform, beta: Tensor, depth: int) -> Tensor:
@@ -72,19 +72,19 @@ def ranks(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_T
     >>> ranks(dihedral(order=8), torch.eye(8)[0])
     (1, 1, 1, 1, 2)
     """
-    spectrum = as_spectrum(group)
-    values = spectrum.per_block(spectrum.singular_values(beta))
+    transform = as_transform(group)
+    values = transform.per_block(transform.singular_values(beta))
     top = max(float(v.max()) for v in values)
     return tuple(int((v > threshold * top).sum()) for v in values)
 
 
 def weighted_rank(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_THRESHOLD) -> int:
     """Σ_ρ d_ρ rank β̂(ρ) = rank of C(β), what R_p tends to as p → 0; at least n/|supp β| (Meshulam)."""
-    spectrum = as_spectrum(group)
-    weights = spectrum.per_block(
-        [torch.full((len(o),), c) for o, c in zip(spectrum.order, spectrum.weights, strict=True)]
+    transform = as_transform(group)
+    weights = transform.per_block(
+        [torch.full((len(o),), c) for o, c in zip(transform.order, transform.weights, strict=True)]
     )
-    return round(sum(float(c) * r for c, r in zip(weights, ranks(spectrum, beta, threshold), strict=True)))
+    return round(sum(float(c) * r for c, r in zip(weights, ranks(transform, beta, threshold), strict=True)))
 
 
 def stable_rank(group: Group | BlockTransform, beta: Tensor) -> Tensor:
@@ -94,5 +94,5 @@ def stable_rank(group: Group | BlockTransform, beta: Tensor) -> Tensor:
     >>> round(stable_rank(dihedral(order=8), torch.eye(8)[0]).item(), 9)
     8.0
     """
-    spectrum = as_spectrum(group)
-    return spectrum.power_sum(beta, 2.0) / spectrum.operator_norm(beta) ** 2
+    transform = as_transform(group)
+    return transform.power_sum(beta, 2.0) / transform.operator_norm(beta) ** 2

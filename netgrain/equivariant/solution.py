@@ -13,7 +13,7 @@ from netgrain.equivariant.descent import descend
 from netgrain.equivariant.dual import lower_bound
 from netgrain.equivariant.kkt import parameter_residual, stationarity
 from netgrain.equivariant.parametrisation import Array, Parametrisation
-from netgrain.equivariant.path_to_limit import Path, log_norm_flow
+from netgrain.equivariant.path_to_limit import WeightPath, log_norm_flow
 from netgrain.equivariant.penalties import BlockTransform
 from netgrain.equivariant.schatten_norms import ranks, real_ratio, schatten_ratio, weighted_rank
 from netgrain.runtime.errors import NetgrainError
@@ -104,7 +104,7 @@ def solve(
     w: Array,
     Z: Array,  # (points, n)
     *,
-    spectrum: BlockTransform,  # of the network: what it minimises
+    transform: BlockTransform,  # of the network: what it minimises
     fourier: BlockTransform,  # of the group: in which the ratio and the ranks are measured
     names: tuple[str, str],  # network, group
     seed: int,
@@ -122,44 +122,23 @@ def solve(
     Above depth 2 the problem is bounded from below by that of depth 2, whose limit a short flow of `relaxed` estimates:
     only its data weights are used, so the bound holds however short.
     """
-    if method not in METHODS:
-        raise NetgrainError(f"method expects one of {', '.join(METHODS)}; found '{method}'.")
-    for what, value in (("cap", cap), ("log_norm", log_norm)):
-        if not value > 1 or not np.isfinite(value):
-            raise NetgrainError(f"{what} expects a finite number above 1, found {value:g}.")
-    if epochs < 1:
-        raise NetgrainError(f"epochs expects at least 1, found {epochs}.")
+    _check_options(method, cap, log_norm, epochs)
     started = time.perf_counter()
     if method == "flow":
-        if network.size > MOST_WEIGHTS:
-            raise NetgrainError(
-                f"the flow needs a Jacobian of {network.size}×{network.size} numbers "
-                f"({8 * network.size**2 / 1e9:.1f} GB), at most {MOST_WEIGHTS} weights are taken; use method='ngd'."
-            )
-        path = log_norm_flow(network, w, Z, cap=cap, log_norm=log_norm)
-        slack = max(SLACK, 30 / cap)
+        path, slack = _flowed(network, w, Z, cap, log_norm)
     else:
-        path = descend(network, w, Z, method=method, epochs=epochs, lr=lr)
-        reached = float((Z @ network.beta(path.directions[-1])).min() * np.exp(network.depth * path.log_norms[-1]))
-        if reached <= 0:
-            raise NetgrainError(
-                f"{method} has not separated the data after {epochs} epochs (margin {reached:.3g}); "
-                "use more epochs, another lr, or method='flow'."
-            )
-        slack = max(SLACK, min(10 / reached, 0.2))
+        path, slack = _descended(network, w, Z, method, epochs, lr)
     L, u = network.depth, path.directions[-1]
     beta = network.beta(u)
-    balancedness = L / spectrum.scale * float(spectrum.power_sum(torch.from_numpy(beta), 2 / L))
+    balancedness = L / transform.scale * float(transform.power_sum(torch.from_numpy(beta), 2 / L))
     b = beta / (Z @ beta).min()
-    found = stationarity(spectrum, b, Z, L, slack=slack)
+    found = stationarity(transform, b, Z, L, slack=slack)
     at_one = torch.from_numpy(b)
-    objective = float(spectrum.norm(at_one, 2 / L))
+    objective = float(transform.norm(at_one, 2 / L))
     weights = [path.data_weights, found.multipliers]
     if relaxed is not None:
         weights.append(log_norm_flow(*relaxed, Z, cap=RELAXED_CAP, log_norm=RELAXED_LOG_NORM).data_weights)
-    lower = max(lower_bound(spectrum, q, Z, L) for q in weights)
-    values = fourier.per_block(fourier.singular_values(at_one))
-    trajectory = _trajectory(network, path, Z, spectrum, fourier, slack if record_kkt else None)
+    lower = max(lower_bound(transform, q, Z, L) for q in weights)
     return Limit(
         beta=at_one,
         net=names[0],
@@ -181,17 +160,51 @@ def solve(
         real_ratio=float(real_ratio(at_one, L)),
         ranks=ranks(fourier, at_one),
         weighted_rank=weighted_rank(fourier, at_one),
-        singular_values=tuple(values),
-        trajectory=trajectory,
+        singular_values=tuple(fourier.per_block(fourier.singular_values(at_one))),
+        trajectory=_trajectory(network, path, Z, transform, fourier, slack if record_kkt else None),
         seconds=time.perf_counter() - started,
     )
 
 
+def _check_options(method: str, cap: float, log_norm: float, epochs: int) -> None:
+    if method not in METHODS:
+        raise NetgrainError(f"method expects one of {', '.join(METHODS)}; found '{method}'.")
+    for what, value in (("cap", cap), ("log_norm", log_norm)):
+        if not value > 1 or not np.isfinite(value):
+            raise NetgrainError(f"{what} expects a finite number above 1, found {value:g}.")
+    if epochs < 1:
+        raise NetgrainError(f"epochs expects at least 1, found {epochs}.")
+
+
+def _flowed(network: Parametrisation, w: Array, Z: Array, cap: float, log_norm: float) -> tuple[WeightPath, float]:
+    """The path of the flow, and how far above the smallest margin a point may be and still count as active."""
+    if network.size > MOST_WEIGHTS:
+        raise NetgrainError(
+            f"the flow needs a Jacobian of {network.size}×{network.size} numbers "
+            f"({8 * network.size**2 / 1e9:.1f} GB), at most {MOST_WEIGHTS} weights are taken; use method='ngd'."
+        )
+    return log_norm_flow(network, w, Z, cap=cap, log_norm=log_norm), max(SLACK, 30 / cap)
+
+
+def _descended(
+    network: Parametrisation, w: Array, Z: Array, method: str, epochs: int, lr: float
+) -> tuple[WeightPath, float]:
+    """The same of gradient descent, whose slack shrinks with the margin it has reached."""
+    path = descend(network, w, Z, method=method, epochs=epochs, lr=lr)
+    reached = float((Z @ network.beta(path.directions[-1])).min() * np.exp(network.depth * path.log_norms[-1]))
+    if reached <= 0:
+        raise NetgrainError(
+            f"{method} has not separated the data after {epochs} epochs (margin {reached:.3g}); "
+            "use more epochs, another lr, or method='flow'."
+        )
+    return path, max(SLACK, min(10 / reached, 0.2))
+
+
 def _trajectory(
     network: Parametrisation,
-    path: Path,
+    path: WeightPath,
     Z: Array,
-    spectrum: BlockTransform,
+    transform: BlockTransform,
     fourier: BlockTransform,
     slack: float | None,
 ) -> Trajectory:
@@ -204,12 +217,12 @@ def _trajectory(
     margins = (betas @ Z.T).min(1)
     L, unit = network.depth, torch.from_numpy(betas)
     objectives = torch.where(
-        torch.from_numpy(margins) > 0, spectrum.norm(unit, 2 / L) / torch.from_numpy(margins), torch.inf
+        torch.from_numpy(margins) > 0, transform.norm(unit, 2 / L) / torch.from_numpy(margins), torch.inf
     )
     residuals = None
     if slack is not None:
         found = [
-            stationarity(spectrum, b, Z, L, slack=slack).residual if m > 0 else np.nan
+            stationarity(transform, b, Z, L, slack=slack).residual if m > 0 else np.nan
             for b, m in zip(betas, margins, strict=True)
         ]
         residuals = torch.tensor(found, dtype=torch.float64)

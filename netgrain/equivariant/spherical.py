@@ -19,24 +19,24 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import signed_points
 from netgrain.equivariant.networks import LinearNetwork
-from netgrain.equivariant.parametrisation import Array, Family, MatrixChains
-from netgrain.equivariant.penalties import BlockTransform, block_spectrum
+from netgrain.equivariant.parametrisation import Array, EqualChains, MatrixChains
+from netgrain.equivariant.penalties import BlockTransform, matrix_transform
 from netgrain.equivariant.separable import check_separable
 from netgrain.equivariant.solution import Limit, solve
 from netgrain.groups.so3 import SO3
 from netgrain.runtime.errors import NetgrainError
 
 
-def spherical_spectrum(bandwidth: int) -> BlockTransform:
+def spherical_transform(bandwidth: int) -> BlockTransform:
     """Blocks (2l+1) × (2l+1) with weights 2l+1, l < B: B(2B−1)(2B+1)/3 coefficients.
 
-    >>> spherical_spectrum(5).n
+    >>> spherical_transform(5).n
     165
     """
     if bandwidth < 1:
         raise NetgrainError(f"bandwidth expects at least 1, found {bandwidth}.")
     sizes = [2 * l + 1 for l in range(bandwidth)]
-    return block_spectrum(sizes, sizes, f"SO(3) with l < {bandwidth}")
+    return matrix_transform(sizes, sizes, f"SO(3) with l < {bandwidth}")
 
 
 class SphericalNetwork(LinearNetwork):
@@ -61,7 +61,7 @@ class SphericalNetwork(LinearNetwork):
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        super().__init__(spherical_spectrum(bandwidth).n, depth, relu)
+        super().__init__(spherical_transform(bandwidth).n, depth, relu)
         self.grid = SO3(bandwidth)
         self._draw([(self.n,)] * depth, [math.sqrt(3 / self.n)] * depth, seed, dtype)
 
@@ -94,8 +94,8 @@ class SphericalNetwork(LinearNetwork):
     def parametrisation(self) -> MatrixChains:
         return MatrixChains(_families(self.grid.dimensions, self.grid.dimensions, self.depth, True))
 
-    def spectrum(self) -> BlockTransform:
-        return spherical_spectrum(self.grid.bandwidth)
+    def transform(self) -> BlockTransform:
+        return spherical_transform(self.grid.bandwidth)
 
 
 def spherical_limit(
@@ -113,8 +113,8 @@ def spherical_limit(
 ) -> Limit:
     """Where the linear SO(3) network of equal bandwidth goes; X holds √(2l+1) x̂(l), l after l, row by row."""
     network = SphericalNetwork(bandwidth, depth, seed=seed)
-    spectrum = network.spectrum()
-    Z = signed_points(X, y, network.n, spectrum.name)
+    transform = network.transform()
+    Z = signed_points(X, y, network.n, transform.name)
     check_separable(Z)
     relaxed = None
     if depth > 2 and method == "flow":
@@ -124,9 +124,9 @@ def spherical_limit(
         network.parametrisation(),
         network.flat_weights(),
         Z,
-        spectrum=spectrum,
-        fourier=spectrum,
-        names=("spherical", spectrum.name),
+        transform=transform,
+        fourier=transform,
+        names=("spherical", transform.name),
         seed=seed,
         convex=depth <= 2,
         method=method,
@@ -163,7 +163,7 @@ def block_limit(
         raise NetgrainError(f"blocks expect one weight each, found {len(sizes)} sizes and {len(weights)} weights.")
     if depth < 1:
         raise NetgrainError(f"depth expects a whole number of layers, at least 1; found {depth}.")
-    fourier = block_spectrum(sizes, weights)
+    fourier = matrix_transform(sizes, weights)
     Z = signed_points(X, y, fourier.n, fourier.name)
     check_separable(Z)
     families = _families(sizes, weights, depth, isometric)
@@ -172,7 +172,7 @@ def block_limit(
         network,
         initial_blocks(families, seed),
         Z,
-        spectrum=fourier,
+        transform=fourier,
         fourier=fourier,
         names=("block network", f"blocks of sizes {', '.join(map(str, sizes))}"),
         seed=seed,
@@ -185,15 +185,15 @@ def block_limit(
     )
 
 
-def _families(sizes: Sequence[int], weights: Sequence[float], depth: int, isometric: bool) -> tuple[Family, ...]:
+def _families(sizes: Sequence[int], weights: Sequence[float], depth: int, isometric: bool) -> tuple[EqualChains, ...]:
     """Chains whose product is √c_b b̂_b, in terms of √c_b ŵ_b or of ŵ_b."""
     return tuple(
-        Family(1, (d,) * (depth + 1), float(c) ** ((1 - depth) / 2) if isometric else math.sqrt(c))
+        EqualChains(1, (d,) * (depth + 1), float(c) ** ((1 - depth) / 2) if isometric else math.sqrt(c))
         for d, c in zip(sizes, weights, strict=True)
     )
 
 
-def initial_blocks(families: Sequence[Family], seed: int) -> Array:
+def initial_blocks(families: Sequence[EqualChains], seed: int) -> Array:
     """Gaussian weights, all coordinates alike, so that a layer has length one on average."""
     rng = np.random.default_rng(seed)
     size = sum(math.prod(s) for f in families for s in f.shapes)

@@ -1,7 +1,7 @@
-"""The laws of a group, checked on its table; generators, classes and orders of elements.
+"""The axioms of a group, checked on its table; generators, classes and orders of elements.
 
 A table T (n, n) with T[a, b] = index of ab is a group with identity 0 when every row and column is a permutation,
-0 is neutral on both sides and (ab)c = a(bc). A failed law is said with the place where it fails.
+0 is neutral on both sides and (ab)c = a(bc). The error of a failed axiom names the place where it fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXHAUSTIVE = 200  # up to this order every triple is tried; above it Light's tes
 
 
 def check_table(table: object) -> Ints:
-    """The table as (n, n) int64, or a NetgrainError that says which law of a group fails, and where.
+    """The table as (n, n) int64, or a NetgrainError that says which axiom fails, and where.
 
     >>> check_table([[0, 1], [1, 0]]).shape
     (2, 2)

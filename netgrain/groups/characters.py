@@ -18,13 +18,13 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def written(z: complex, order: int) -> str:
+def character_text(z: complex, order: int) -> str:
     """A character at an element of a given order, a sum of roots of unity of that order; ωₘ = e^{2πi/m}.
 
-    >>> [written(z, 4) for z in (1, -2.0, 1j, -3j)]
+    >>> [character_text(z, 4) for z in (1, -2.0, 1j, -3j)]
     ['1', '-2', 'i', '-3i']
-    >>> written(cmath.exp(4j * math.pi / 5), 5), written((1 - math.sqrt(5)) / 2, 5), written(1.25, 7)
-    ('ω₅²', '-1/φ', '1.250')
+    >>> [character_text(z, 5) for z in (cmath.exp(4j * math.pi / 5), (1 - math.sqrt(5)) / 2, 1.25)]
+    ['ω₅²', '-1/φ', '1.250']
     """
     if abs(z.imag) < NEAR:
         return _real(z.real)

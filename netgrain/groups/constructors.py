@@ -155,7 +155,7 @@ def from_matrices(generators: Sequence[Any], *, modulus: int, name: str | None =
 
 
 def from_cayley(table: Any, *, names: Sequence[str] | None = None, name: str = "G") -> Group:
-    """A group from its multiplication table, T[a, b] = index of ab with 0 the identity; every law is checked.
+    """A group from its multiplication table, T[a, b] = index of ab with 0 the identity; every axiom is checked.
 
     >>> from_cayley([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     Group(G, order 3, 3 classes, irreps 3×1)

@@ -53,7 +53,7 @@ class Irrep:
     def at(self, elements: Sequence[int] | Tensor) -> Tensor:
         """ρ at some elements, (elements, d, d)."""
         chosen = np.asarray(elements, dtype=np.int64)
-        return torch.from_numpy(np.ascontiguousarray(self.group._plan.matrices(self._size, self._slot, chosen)))
+        return torch.from_numpy(np.ascontiguousarray(self.group._transform.matrices(self._size, self._slot, chosen)))
 
     @cached_property
     def character(self) -> Tensor:
@@ -143,18 +143,18 @@ class Group:
         return tuple(element_orders(first, self.structure.multiply).tolist())
 
     @cached_property
-    def _plan(self) -> Transform:
+    def _transform(self) -> Transform:
         return transform_for(self.structure, self.name)
 
     @cached_property
     def _slots(self) -> list[Ints]:
-        """For each dimension the irreps of the plan in canonical order."""
-        return canonical_order(self._plan)
+        """For each dimension the irreps of the transform in canonical order."""
+        return canonical_order(self._transform)
 
     @cached_property
     def _layout(self) -> tuple[Tensor, Tensor] | None:
-        """Where the entries of the blocks, in canonical order, are among those of the plan, and back; None: there."""
-        parts = zip(entries_by_size(self._plan), self._slots, strict=True)
+        """Where the entries of the blocks, in canonical order, are in the raw transform, and back; None: in place."""
+        parts = zip(entries_by_size(self._transform), self._slots, strict=True)
         layout = np.concatenate([entries[slots].ravel() for entries, slots in parts])
         if np.array_equal(layout, np.arange(self.order)):
             return None
@@ -163,19 +163,19 @@ class Group:
     @cached_property
     def dimensions(self) -> tuple[int, ...]:
         """Of the irreps, ascending."""
-        return tuple(d for d, count in self._plan.sizes for _ in range(count))
+        return tuple(d for d, count in self._transform.sizes for _ in range(count))
 
     @cached_property
     def irreps(self) -> tuple[Irrep, ...]:
         """By dimension, then by characters at elements 1, 2, …, descending: the trivial one is first."""
         found: list[Irrep] = []
-        for size, ((d, _), slots) in enumerate(zip(self._plan.sizes, self._slots, strict=True)):
+        for size, ((d, _), slots) in enumerate(zip(self._transform.sizes, self._slots, strict=True)):
             found += [Irrep(self, i, d, size, slot) for i, slot in enumerate(slots.tolist(), len(found))]
         return tuple(found)
 
     def _characters(self, elements: Ints) -> Tensor:
         """(irreps, elements), in canonical order."""
-        parts = zip(self._plan.characters(elements), self._slots, strict=True)
+        parts = zip(self._transform.characters(elements), self._slots, strict=True)
         return torch.from_numpy(np.concatenate([found[slots] for found, slots in parts]))
 
     @cached_property
@@ -200,23 +200,23 @@ class Group:
         [8.0, 3.162, 3.162, 6.0]
         """
         f = self._function(f, "f")
-        raw = self._plan.raw(f)
+        raw = self._transform.raw(f)
         entries = raw if self._layout is None else permuted(raw, *self._layout)
-        parts = entries.split([k * d * d for d, k in self._plan.sizes], dim=-1)
-        stacks = tuple(part.unflatten(-1, (k, d, d)) for part, (d, k) in zip(parts, self._plan.sizes, strict=True))
+        parts = entries.split([k * d * d for d, k in self._transform.sizes], dim=-1)
+        stacks = tuple(part.unflatten(-1, (k, d, d)) for part, (d, k) in zip(parts, self._transform.sizes, strict=True))
         return Fourier(self, stacks, not f.is_complex())
 
     def _inverse_stacks(self, stacks: Sequence[Tensor]) -> Tensor:
         entries = torch.cat([stack.flatten(-3) for stack in stacks], dim=-1)
         if self._layout is not None:
             entries = permuted(entries, self._layout[1], self._layout[0])
-        return self._plan.back(entries)
+        return self._transform.back(entries)
 
     def inverse_fourier(self, blocks: Sequence[Tensor], *, real: bool = False) -> Tensor:
         """f(g) = Σ_ρ (d/n) tr(block ρ(g)⁺), (..., n) complex; its real part with real=True."""
         check_blocks(blocks, self.dimensions)
         stacks, start = [], 0
-        for _, count in self._plan.sizes:
+        for _, count in self._transform.sizes:
             stacks.append(torch.stack(tuple(blocks[start : start + count]), dim=-3))
             start += count
         return Fourier(self, tuple(stacks), real).inverse()
@@ -275,7 +275,9 @@ class Group:
     @property
     def _structured(self) -> bool:
         return (
-            not isinstance(self.structure, Table) and self.order >= FAST and not isinstance(self._plan, DenseTransform)
+            not isinstance(self.structure, Table)
+            and self.order >= FAST
+            and not isinstance(self._transform, DenseTransform)
         )
 
     def _function(self, f: Tensor, name: str) -> Tensor:
@@ -304,7 +306,7 @@ class Group:
 
     def __repr__(self) -> str:
         parts = [self.name, f"order {self.order}"]
-        if "_plan" in self.__dict__ or self.order <= CHEAP or not isinstance(self.structure, Table):
-            irreps = " + ".join(f"{count}×{d}" for d, count in self._plan.sizes)
+        if "_transform" in self.__dict__ or self.order <= CHEAP or not isinstance(self.structure, Table):
+            irreps = " + ".join(f"{count}×{d}" for d, count in self._transform.sizes)
             parts += [f"{len(self.dimensions)} classes", f"irreps {irreps}"]
         return f"Group({', '.join(parts)})"

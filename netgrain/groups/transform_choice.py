@@ -1,4 +1,4 @@
-"""Which plan a group gets: FFT, product and little groups where the construction allows, else irreps of its table."""
+"""Which transform a group gets: FFT, product or little groups where its construction allows, else dense irreps."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ MOST_BYTES = 2 * 2**30  # of a Cayley table, or of the irreps of a group without
 
 
 def transform_for(group: AnyStructure, name: str) -> Transform:
-    """The cheapest plan known for this structure."""
+    """The cheapest transform known for this structure."""
     if isinstance(group, Abelian):
         return FFT(group.moduli)
     if isinstance(group, Direct):
         return _small_as_matrix(Product(transform_for(group.left, name), transform_for(group.right, name)))
     if isinstance(group, Semidirect) and isinstance(group.normal, Abelian):
         return _small_as_matrix(Mackey(group, lambda little: dense_irreps(little, name)))
-    plan = DenseTransform(dense_irreps(group, name))
-    return _sorted(plan) if plan.order <= SPLIT_REGULAR else plan  # a large matrix is not made twice
+    transform = DenseTransform(dense_irreps(group, name))
+    return _sorted(transform) if transform.order <= SPLIT_REGULAR else transform  # a large matrix is not made twice
 
 
-def _small_as_matrix(plan: Transform) -> Transform:
+def _small_as_matrix(transform: Transform) -> Transform:
     """One matrix product is faster than many steps when the matrix is small."""
-    return _sorted(plan) if plan.order <= MATRIX else plan
+    return _sorted(transform) if transform.order <= MATRIX else transform
 
 
-def _sorted(plan: Transform) -> DenseTransform:
+def _sorted(transform: Transform) -> DenseTransform:
     """Stored matrices in canonical order."""
-    every = np.arange(plan.order)
+    every = np.arange(transform.order)
     return DenseTransform(
-        [plan.matrices(size, slot, every) for size, slots in enumerate(canonical_order(plan)) for slot in slots]
+        [
+            transform.matrices(size, slot, every)
+            for size, slots in enumerate(canonical_order(transform))
+            for slot in slots
+        ]
     )
 
 
@@ -61,14 +65,14 @@ def check_bytes(name: str, what: str, needed: int) -> None:
         )
 
 
-def canonical_order(plan: Transform) -> list[Ints]:
+def canonical_order(transform: Transform) -> list[Ints]:
     """Irreps of each size by their characters at elements 1, 2, 3, …, descending; the trivial one comes first.
 
     Only as many elements are looked at as it takes to tell all irreps apart.
     """
-    ranks = [np.zeros(count, dtype=np.int64) for _, count in plan.sizes]
-    for start in range(0, plan.order, COLUMNS):
-        chunk = plan.characters(np.arange(start, min(start + COLUMNS, plan.order)))
+    ranks = [np.zeros(count, dtype=np.int64) for _, count in transform.sizes]
+    for start in range(0, transform.order, COLUMNS):
+        chunk = transform.characters(np.arange(start, min(start + COLUMNS, transform.order)))
         ranks = [_refined(rank, characters) for rank, characters in zip(ranks, chunk, strict=True)]
         if all(rank.max() + 1 == len(rank) for rank in ranks):
             return [np.argsort(rank) for rank in ranks]

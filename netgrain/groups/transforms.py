@@ -1,8 +1,9 @@
 """How a group is transformed: dense matrices, FFT, products and little groups (Mackey), behind one interface.
 
-A transform turns n numbers into n numbers, the entries of all blocks. A plan computes them in an order that suits it
-(`raw`) and says where each belongs (`layout`); the permutation is applied once, at the end. No plan stores more than it
-must: an abelian group nothing, a product its factors, a semidirect product of an abelian group a permutation.
+A transform turns n numbers into n numbers, the entries of all blocks. It computes them in an order that suits it (`raw`)
+and says where each belongs (`layout`); the permutation is applied once, at the end. No transform stores more than it
+must: that of an abelian group stores nothing, a product its factors, a semidirect product of an abelian group a
+permutation.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class FFT(Transform):
 
 
 class Gathered(Transform):
-    """A plan whose irreps come in pieces; pieces of equal dimension stand together."""
+    """A transform whose irreps come in pieces; pieces of equal dimension stand together."""
 
     def _arrange(self, places: Sequence[Ints]) -> None:
         """places: for every piece where in `raw` its entries are, (count, d, d)."""
@@ -243,7 +244,10 @@ class Product(Gathered):
         return np.asarray(np.einsum("gij,gkl->gikjl", A, B).reshape(len(elements), d, d))
 
 
-def entries_by_size(plan: Transform) -> list[Ints]:
-    """The layout of a plan, (count, d, d) for every size."""
-    ends = np.cumsum([k * d * d for d, k in plan.sizes])
-    return [part.reshape(k, d, d) for part, (d, k) in zip(np.split(plan.layout, ends[:-1]), plan.sizes, strict=True)]
+def entries_by_size(transform: Transform) -> list[Ints]:
+    """The layout of a transform, (count, d, d) for every size."""
+    ends = np.cumsum([k * d * d for d, k in transform.sizes])
+    return [
+        part.reshape(k, d, d)
+        for part, (d, k) in zip(np.split(transform.layout, ends[:-1]), transform.sizes, strict=True)
+    ]

@@ -18,16 +18,16 @@ from netgrain.equivariant import (
     Limit,
     SphericalNetwork,
     block_limit,
-    group_spectrum,
+    exponential_descent,
+    group_transform,
     limit,
     linearisation,
     predictor,
     schatten_ratio,
     spherical_limit,
-    spherical_spectrum,
+    spherical_transform,
     stationarity,
     support_vector,
-    train,
 )
 from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.path_to_limit import _Equation, launch
@@ -111,7 +111,7 @@ def test_d8_beyond_depth_two_is_stationary(seed: int, depth: int) -> None:
     assert found.dual_gap is None
     assert found.balancedness == pytest.approx(1, abs=1e-6)
     assert found.multipliers.sum().item() == pytest.approx(
-        2 / depth * group_spectrum(D8).power_sum(found.beta, 2 / depth).item(), rel=1e-4
+        2 / depth * group_transform(D8).power_sum(found.beta, 2 / depth).item(), rel=1e-4
     )
     assert OPTIMA[seed] * 0.99 < found.lower < OPTIMA[seed] * (1 + 1e-6)  # |b|_{2/L} ≥ |b|_1
     assert found.lower < found.objective
@@ -204,20 +204,20 @@ def test_slower_methods_go_the_same_way(method: str, gap: float) -> None:
 def test_residual_rejects_what_is_not_stationary() -> None:
     X, y = teacher(8, 10, 0)
     Z, svm = signed(X, y), support_vector(X, y).numpy()
-    spectrum = group_spectrum(D8)
-    assert stationarity(spectrum, svm, Z, 1).residual < 1e-10
-    assert stationarity(spectrum, svm, Z, 2).residual > 1e-2
-    assert stationarity(spectrum, svm, Z, 3).residual > 1e-2
+    transform = group_transform(D8)
+    assert stationarity(transform, svm, Z, 1).residual < 1e-10
+    assert stationarity(transform, svm, Z, 2).residual > 1e-2
+    assert stationarity(transform, svm, Z, 3).residual > 1e-2
     found = limit(D8, X, y, depth=2)
     moved = found.beta.numpy() + 0.01 * np.random.default_rng(0).standard_normal(8)
-    assert stationarity(spectrum, moved, Z, 2, slack=0.1).residual > 1e-4
+    assert stationarity(transform, moved, Z, 2, slack=0.1).residual > 1e-4
 
 
 # --- the rotations ----------------------------------------------------------------------------------------------------
 
 
 def test_spherical_network() -> None:
-    n = spherical_spectrum(3).n
+    n = spherical_transform(3).n
     assert n == 1 + 9 + 25
     X, y = teacher(n, 6, 0)
     flat, deep = (spherical_limit(3, X, y, depth=depth) for depth in (2, 3))
@@ -250,7 +250,7 @@ def test_spherical_network_with_relu() -> None:
     assert (found.gradients * x).sum(1).numpy() == pytest.approx(outputs.numpy())
     assert not torch.allclose(net(-x), -outputs, atol=1e-3)
     y = torch.tensor([1.0, -1] * 4)
-    trained = train(net, x, y, group=net.spectrum(), method="ngd", epochs=100)
+    trained = exponential_descent(net, x, y, group=net.transform(), method="ngd", epochs=100)
     assert trained.margins[-1] > 1
     assert trained.fourier_ratios[-1] != trained.fourier_ratios[0]
 

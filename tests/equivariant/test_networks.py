@@ -13,12 +13,13 @@ from netgrain.equivariant import (
     FullyConnected,
     GroupCNN,
     LinearNetwork,
-    block_spectrum,
     check_separable,
-    diagonal_spectrum,
-    euclidean_spectrum,
-    group_spectrum,
+    diagonal_transform,
+    euclidean_transform,
+    exponential_descent,
+    group_transform,
     linearisation,
+    matrix_transform,
     predictor,
     ranks,
     real_ratio,
@@ -27,10 +28,9 @@ from netgrain.equivariant import (
     schatten_ratio,
     stable_rank,
     support_vector,
-    train,
     weighted_rank,
 )
-from netgrain.equivariant.parametrisation import Array, Family, MatrixChains, Parametrisation
+from netgrain.equivariant.parametrisation import Array, EqualChains, MatrixChains, Parametrisation
 from netgrain.groups import Group, alternating, cyclic, dihedral, parse, quaternion
 from netgrain.runtime.errors import NetgrainError
 
@@ -138,7 +138,7 @@ def test_dead_samples_are_dropped_and_counted() -> None:
 
 
 def chains(depth: int) -> list[Parametrisation]:
-    pairs = MatrixChains((Family(2, (1,) * (depth + 1), 2.0), Family(2, (2,) * (depth + 1), 0.5)))
+    pairs = MatrixChains((EqualChains(2, (1,) * (depth + 1), 2.0), EqualChains(2, (2,) * (depth + 1), 0.5)))
     return [*(net.parametrisation() for net in networks(depth)), pairs]
 
 
@@ -187,18 +187,20 @@ def test_extremes_of_the_schatten_ratio(group: Group) -> None:
 def test_penalties_of_the_other_networks() -> None:
     beta, p = gaussian(6), 2 / 3
     dft = torch.fft.fft(beta).abs()
-    assert group_spectrum(cyclic(6)).norm(beta, p).item() == pytest.approx((dft**p).sum().item() ** 1.5)
-    assert diagonal_spectrum(6).norm(beta, p).item() == pytest.approx((beta.abs() ** p).sum().item() ** 1.5)
-    assert euclidean_spectrum(6).norm(beta, p).item() == pytest.approx(beta.norm().item())
-    assert block_spectrum([1, 2], [1, 4]).norm(torch.tensor([1.0, 2, 0, 0, 2]), 1.0).item() == pytest.approx(1 + 4 * 2)
+    assert group_transform(cyclic(6)).norm(beta, p).item() == pytest.approx((dft**p).sum().item() ** 1.5)
+    assert diagonal_transform(6).norm(beta, p).item() == pytest.approx((beta.abs() ** p).sum().item() ** 1.5)
+    assert euclidean_transform(6).norm(beta, p).item() == pytest.approx(beta.norm().item())
+    assert matrix_transform([1, 2], [1, 4]).norm(torch.tensor([1.0, 2, 0, 0, 2]), 1.0).item() == pytest.approx(
+        1 + 4 * 2
+    )
 
 
 def test_the_variational_identity_bounds_random_weights() -> None:
     """½ Σ |w_l|² ≥ (L/2n) R_{2/L}(β) for any weights; equality at depth 1."""
     for net in networks(1) + networks(2) + networks(3):
-        spectrum = net.spectrum()
-        R = spectrum.power_sum(predictor(net).detach(), 2 / net.depth)
-        bound = net.depth / spectrum.scale * R.item()
+        transform = net.transform()
+        R = transform.power_sum(predictor(net).detach(), 2 / net.depth)
+        bound = net.depth / transform.scale * R.item()
         squares = float((net.flat_weights() ** 2).sum())
         assert squares >= bound * (1 - 1e-12)
         if net.depth == 1:
@@ -267,7 +269,7 @@ def test_plain_descent_is_that_of_torch() -> None:
     """Three epochs of ours against autograd on mean exp(−y NN(x))."""
     X, y = gaussian(5, 8), torch.tensor([1.0, -1, 1, -1, 1], dtype=torch.float64)
     ours, theirs = GroupCNN(D8, 3, relu=True, seed=0), GroupCNN(D8, 3, relu=True, seed=0)
-    train(ours, X, y, group=D8, epochs=3, lr=0.1)
+    exponential_descent(ours, X, y, group=D8, epochs=3, lr=0.1)
     parameters = list(theirs.parameters())
     for _ in range(3):
         slopes = torch.autograd.grad(torch.exp(-y * theirs(X)).mean(), parameters)
@@ -283,14 +285,14 @@ def test_learning_rate_grows_every_hundred_epochs() -> None:
     w = net.flat_weights()[0]
     for epoch in range(201):
         w += 0.01 * 1.1 ** (epoch // 100) * math.exp(-w)
-    train(net, X, y, group=cyclic(1), epochs=201, lr=0.01)
+    exponential_descent(net, X, y, group=cyclic(1), epochs=201, lr=0.01)
     assert net.flat_weights()[0] == pytest.approx(w)
 
 
 def test_normalised_descent_goes_where_exponentials_underflow() -> None:
     X, y = gaussian(4, 8), torch.tensor([1.0, -1, 1, -1])
     net = GroupCNN(D8, 3, seed=0)
-    found = train(net, X, y, group=D8, method="ngd", epochs=4000, margin=760)
+    found = exponential_descent(net, X, y, group=D8, method="ngd", epochs=4000, margin=760)
     assert found.margins[-1] >= 760  # exp(−760) is zero in float64
     assert found.losses[-1] == 0
     assert found.fourier_ratios[-1] < 0.8 * found.fourier_ratios[0]
@@ -300,7 +302,7 @@ def test_normalised_descent_goes_where_exponentials_underflow() -> None:
 def test_divergence_is_said() -> None:
     X, y = gaussian(3, 8), torch.tensor([1.0, -1, 1])
     with pytest.raises(NetgrainError, match="diverged at epoch"):
-        train(GroupCNN(D8, 3, seed=0), 10 * X, y, group=D8, epochs=2000, lr=1e6)
+        exponential_descent(GroupCNN(D8, 3, seed=0), 10 * X, y, group=D8, epochs=2000, lr=1e6)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -320,4 +322,4 @@ def test_bad_networks_are_refused() -> None:
     with pytest.raises(NetgrainError, match="length 8, found 7"):
         schatten(D8, torch.ones(7), 1.0)
     with pytest.raises(NetgrainError, match="'sgd' or 'ngd', found 'adam'"):
-        train(Diagonal(8), gaussian(2, 8), torch.ones(2), group=D8, method="adam")
+        exponential_descent(Diagonal(8), gaussian(2, 8), torch.ones(2), group=D8, method="adam")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.penalties import group_spectrum
+from netgrain.equivariant.penalties import group_transform
 from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
@@ -127,7 +127,7 @@ def _irreps(unit: Mapping[str, Any]) -> Outcome:
 
 def _values(group: Group, outcomes: list[Outcome], which: str) -> Tensor:
     """Singular values of β̂, each d times, descending, over the largest: (seeds, order)."""
-    spectrum = group_spectrum(group)
+    spectrum = group_transform(group)
     betas = torch.stack([o.arrays[which] for o in outcomes])
     families = zip(spectrum.weights, spectrum.singular_values(betas), strict=True)
     values = torch.cat([s.flatten(1).repeat_interleave(round(d), 1) for d, s in families], 1)

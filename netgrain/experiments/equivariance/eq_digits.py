@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import (
     NETS,
-    Curves,
+    ImageCurves,
     image_unit,
     levels_and_changes,
     ordering_claims,
@@ -51,7 +51,7 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    curves: Curves
+    curves: ImageCurves
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -69,7 +69,7 @@ def run(config: Config, runner: Runner) -> Result:
         }
         for seed in range(config.seeds)
     ]
-    return Result(config, Curves.of(runner.map(image_unit, units, "trainings")))
+    return Result(config, ImageCurves.of(runner.map(image_unit, units, "trainings")))
 
 
 def claims(result: Result) -> list[Claim]:

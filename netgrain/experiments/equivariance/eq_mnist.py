@@ -25,7 +25,7 @@ from netgrain.equivariant.networks import predictor
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import (
     NETS,
-    Curves,
+    ImageCurves,
     descend_in_fourier,
     expected_ratio,
     image_groups,
@@ -80,7 +80,7 @@ class Result:
     source: str
     start: dict[str, Tensor]  # network → Fourier ratios at epoch 0, (draws,)
     expected: dict[str, float]
-    trainings: dict[str, Curves]
+    trainings: dict[str, ImageCurves]
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -100,7 +100,7 @@ def run(config: Config, runner: Runner) -> Result:
     if config.steps:
         paces["normalised"] = {"steps": config.steps, "lr": None, "lr_dense": None, "batches": 1, "nets": every}
     trainings = {
-        name: Curves.of(runner.map(image_unit, [{**common, **pace, "seed": s} for s in range(config.seeds)], name))
+        name: ImageCurves.of(runner.map(image_unit, [{**common, **pace, "seed": s} for s in range(config.seeds)], name))
         for name, pace in paces.items()
     }
     return Result(

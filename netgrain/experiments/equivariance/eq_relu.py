@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.descent import train
+from netgrain.equivariant.descent import exponential_descent
 from netgrain.equivariant.limits import make_network
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import levels_and_changes, log_change, paired, recorded_steps
@@ -94,7 +94,7 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
     group = dihedral(order=ORDER)
     X, y = data(unit["seed"])
     net = make_network(group, unit["net"], 3, relu=True, seed=unit["seed"])
-    found = train(net, X, y, group=group, method=unit["method"], epochs=unit["epochs"], lr=unit["lr"])
+    found = exponential_descent(net, X, y, group=group, method=unit["method"], epochs=unit["epochs"], lr=unit["lr"])
     arrays = {
         "steps": recorded_steps(unit["epochs"]),
         "fourier": found.fourier_ratios,

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.descent import train
+from netgrain.equivariant.descent import exponential_descent
 from netgrain.equivariant.networks import FullyConnected, predictor
 from netgrain.equivariant.schatten_norms import ranks, schatten, schatten_ratio, weighted_rank
 from netgrain.equivariant.separable import support_vector
-from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_spectrum
+from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_transform
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import band, log_change, paired, recorded_steps, tidy
 from netgrain.geometry.estimate import mean
@@ -82,7 +82,7 @@ def run(config: Config, runner: Runner) -> Result:
 
 def data(bandwidth: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
     """Points N(0, I) in isometric coordinates, labels in turn."""
-    n = spherical_spectrum(bandwidth).n
+    n = spherical_transform(bandwidth).n
     X = torch.randn(points, n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return X, torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(points)[:points]
 
@@ -91,17 +91,17 @@ def data(bandwidth: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
 def _limits(unit: Mapping[str, Any]) -> Outcome:
     B, seed = unit["bandwidth"], unit["seed"]
     X, y = data(B, unit["points"], seed)
-    spectrum = spherical_spectrum(B)
+    transform = spherical_transform(B)
     svm = support_vector(X, y)
-    noise = predictor(FullyConnected(spectrum.n, 3, seed=seed)).detach()
-    draws = torch.randn(NOISES, spectrum.n, dtype=torch.float64, generator=torch.Generator().manual_seed(1000 + seed))
+    noise = predictor(FullyConnected(transform.n, 3, seed=seed)).detach()
+    draws = torch.randn(NOISES, transform.n, dtype=torch.float64, generator=torch.Generator().manual_seed(1000 + seed))
     low = draws.clone()
     low[:, SEEN:] = 0
     numbers: dict[str, Any] = {
-        "ranks FC": list(ranks(spectrum, svm)),
-        "rank FC": weighted_rank(spectrum, svm),
-        "start FC": float(schatten_ratio(spectrum, noise, 3)),
-        "low over all": float((schatten_ratio(spectrum, low, 3) / schatten_ratio(spectrum, draws, 3)).mean()),
+        "ranks FC": list(ranks(transform, svm)),
+        "rank FC": weighted_rank(transform, svm),
+        "start FC": float(schatten_ratio(transform, noise, 3)),
+        "low over all": float((schatten_ratio(transform, low, 3) / schatten_ratio(transform, draws, 3)).mean()),
     }
     for L in DEPTHS:
         found = spherical_limit(B, X, y, depth=L, seed=seed, log_norm=unit["log_norm"])
@@ -113,9 +113,9 @@ def _limits(unit: Mapping[str, Any]) -> Outcome:
             f"start {L}": float(found.trajectory.ratios[0]),
             f"end {L}": found.ratio,
             f"objective {L}": found.objective,
-            f"objective FC {L}": float(schatten(spectrum, svm, 2 / L)),
-            f"start FC {L}": float(schatten_ratio(spectrum, noise, L)),
-            f"end FC {L}": float(schatten_ratio(spectrum, svm, L)),
+            f"objective FC {L}": float(schatten(transform, svm, 2 / L)),
+            f"start FC {L}": float(schatten_ratio(transform, noise, L)),
+            f"end FC {L}": float(schatten_ratio(transform, svm, L)),
         }
     return Outcome(numbers)
 
@@ -124,12 +124,15 @@ def _limits(unit: Mapping[str, Any]) -> Outcome:
 def _relu(unit: Mapping[str, Any]) -> Outcome:
     B, seed = unit["bandwidth"], unit["seed"]
     X, y = data(B, unit["points"], seed)
-    spectrum = spherical_spectrum(B)
+    transform = spherical_transform(B)
     nets = {
         "spherical": SphericalNetwork(B, 3, relu=True, seed=seed),
-        "FC": FullyConnected(spectrum.n, 3, relu=True, seed=seed),
+        "FC": FullyConnected(transform.n, 3, relu=True, seed=seed),
     }
-    found = {name: train(net, X, y, group=spectrum, method="ngd", epochs=unit["steps"]) for name, net in nets.items()}
+    found = {
+        name: exponential_descent(net, X, y, group=transform, method="ngd", epochs=unit["steps"])
+        for name, net in nets.items()
+    }
     return Outcome(
         {name: int(t.dead[-1]) for name, t in found.items()}, {name: t.fourier_ratios for name, t in found.items()}
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from netgrain.data.images import load_split
 from netgrain.equivariant.descent import RECORDS
 from netgrain.equivariant.limits import make_network
-from netgrain.equivariant.penalties import BlockTransform, group_spectrum
+from netgrain.equivariant.penalties import BlockTransform, group_transform
 from netgrain.equivariant.schatten_norms import real_ratio, schatten_ratio
 from netgrain.experiments.claims import Claim, claim
 from netgrain.geometry.estimate import Estimate, mean
@@ -102,7 +102,7 @@ def mnist_is_here() -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class PredictorPath:
     """Predictors along normalised gradient descent; record 0 is the initialisation."""
 
     steps: Tensor  # (records,)
@@ -145,14 +145,14 @@ NORMALISED = Pace()
 
 
 def recorded_steps(epochs: int) -> Tensor:
-    """The steps at which `netgrain.equivariant.train` records, when it runs to the end."""
+    """The steps at which `netgrain.equivariant.exponential_descent` records, when it runs to the end."""
     return torch.from_numpy(np.unique(np.geomspace(1, epochs + 1, RECORDS).astype(int) - 1))
 
 
 @one_thread()
 def descend_in_fourier(
     group: Group, layers: Tensor, Z: Tensor, *, steps: int, noted: Sequence[int], pace: Pace = NORMALISED
-) -> Descent:
+) -> PredictorPath:
     """Gradient descent of linear group CNNs on the exponential loss, entirely in Fourier space.
 
     layers: (L, members, n), w_1 first; Z: (points, n), y_i x_i. With P = w_L * … * w_{l+1} and S = w_{l-1} * … * w_1
@@ -183,7 +183,7 @@ def descend_in_fourier(
         rate = pace.rate(size, norm, step)[:, None, None, None]
         for l in range(depth):
             hats[l] = [w + rate * g for w, g in zip(hats[l], grads[l], strict=True)]
-    return Descent(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
+    return PredictorPath(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
 
 
 def _squared_norm(group: Group, layers: list[list[Tensor]]) -> Tensor:
@@ -195,7 +195,7 @@ def _squared_norm(group: Group, layers: list[list[Tensor]]) -> Tensor:
 @one_thread()
 def descend_dense(
     weights: Sequence[Tensor], Z: Tensor, *, steps: int, noted: Sequence[int], pace: Pace = NORMALISED
-) -> Descent:
+) -> PredictorPath:
     """The same steps for a fully connected network w_L W_{L-1} … W_1; weights as (out, in), one member."""
     Ws = [w.detach().clone() for w in weights]
     found, margins_found = [], []
@@ -220,7 +220,7 @@ def descend_dense(
         rate = float(pace.rate(size, torch.stack([W.square().sum() for W in Ws]).sum(), step))
         for W, (a, b) in zip(Ws, sides, strict=True):
             W.addr_(a, b, alpha=rate)
-    return Descent(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
+    return PredictorPath(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
 
 
 def descend(
@@ -233,12 +233,14 @@ def descend(
     noted: Sequence[int],
     width: int | None = None,
     pace: Pace = NORMALISED,
-) -> Descent:
+) -> PredictorPath:
     """Train the three-layer "group-cnn", "circular" or "fully-connected" network from netgrain's initial weights."""
     if net == "fully-connected":
         starts = [list(make_network(group, net, 3, width=width, seed=s).weights) for s in seeds]
         each = [descend_dense(w, Z, steps=steps, noted=noted, pace=pace) for w in starts]
-        return Descent(each[0].steps, *(torch.cat([getattr(d, f) for d in each], 1) for f in ("betas", "margins")))
+        return PredictorPath(
+            each[0].steps, *(torch.cat([getattr(d, f) for d in each], 1) for f in ("betas", "margins"))
+        )
     over = group if net == "group-cnn" else cyclic(group.order)
     layers = initial_layers(group.order, 3, seeds)
     return descend_in_fourier(over, layers, Z, steps=steps, noted=noted, pace=pace)
@@ -366,14 +368,14 @@ def image_unit(unit: Mapping[str, Any]) -> Outcome:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class ImageCurves:
     """ "network/measure" → (seeds, records); steps: (records,)."""
 
     steps: Tensor
     values: dict[str, Tensor]
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Curves:
+    def of(cls, outcomes: Sequence[Outcome]) -> ImageCurves:
         measures = ("direct", "semidirect", "real", "margin", "accuracy")
         every = [f"{net}/{measure}" for net in NETS for measure in measures]  # a folder does not keep their order
         names = [n for n in every if n in outcomes[0].arrays]
@@ -401,7 +403,7 @@ class Curves:
 
 
 def ordering_claims(
-    curves: Curves,
+    curves: ImageCurves,
     how: str,
     note: str,
     papers: Mapping[str, str],
@@ -529,4 +531,4 @@ def stacked(outcomes: Sequence[Any], name: str) -> Tensor:
 
 
 def group_spectra(size: int) -> dict[str, BlockTransform]:
-    return {name: group_spectrum(group) for name, group in image_groups(size).items()}
+    return {name: group_transform(group) for name, group in image_groups(size).items()}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.equivariant import GroupCNN, make_network, predictor, schatten_ratio, spherical_spectrum
+from netgrain.equivariant import GroupCNN, make_network, predictor, schatten_ratio, spherical_transform
 from netgrain.equivariant.descent import descend as descend_by_tables
 from netgrain.experiments.equivariance import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
 from netgrain.experiments.equivariance import images as images
@@ -151,7 +151,7 @@ def test_white_noise_on_a_large_cyclic_group_has_the_expected_ratio() -> None:
 # --- claims go both ways ----------------------------------------------------------------------------------------------
 
 
-def _curves(fall: float, kinds: tuple[str, ...] = ("direct", "semidirect")) -> images.Curves:
+def _curves(fall: float, kinds: tuple[str, ...] = ("direct", "semidirect")) -> images.ImageCurves:
     """G-CNNs start at half of the others and change by `fall`; the others halve."""
     noise = 1 + 0.01 * torch.arange(5.0, dtype=torch.float64)[:, None]
     values = {}
@@ -163,7 +163,7 @@ def _curves(fall: float, kinds: tuple[str, ...] = ("direct", "semidirect")) -> i
         if net == "FC":
             values[f"{net}/real"] = torch.tensor([[10.0, 10.0]], dtype=torch.float64) * noise.flip(0)
         values[f"{net}/margin"] = values[f"{net}/accuracy"] = torch.ones(5, 2, dtype=torch.float64)
-    return images.Curves(torch.tensor([0, 1]), values)
+    return images.ImageCurves(torch.tensor([0, 1]), values)
 
 
 def test_a_lower_level_alone_does_not_pass_for_training() -> None:
@@ -238,10 +238,10 @@ def test_recorded_steps_are_those_of_train() -> None:
 
 
 def test_the_part_of_the_spectrum_that_the_authors_see() -> None:
-    assert spherical_spectrum(3).n == eq_spherical.SEEN
+    assert spherical_transform(3).n == eq_spherical.SEEN
     low = torch.zeros(165, dtype=torch.float64)
     low[: eq_spherical.SEEN] = 1.0
-    blocks = spherical_spectrum(5).blocks(low)
+    blocks = spherical_transform(5).blocks(low)
     assert [bool(b.any()) for b in blocks] == [True, True, True, False, False]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from netgrain import Estimate, NetgrainError
-from netgrain.equivariant import limit, make_network, predictor, train
+from netgrain.equivariant import exponential_descent, limit, make_network, predictor
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.equivariance import (
     eq_ccq200,
@@ -100,7 +100,7 @@ def test_final_margin_is_that_of_the_trained_network() -> None:
     X, y = shared.points_of(COLUMNS, 8)
     for net in ("group-cnn", "circular", "fully-connected"):
         module = make_network(group, net, 3, seed=5)
-        trained = train(module, X, y, group=group, epochs=200, lr=0.1)
+        trained = exponential_descent(module, X, y, group=group, epochs=200, lr=0.1)
         found = limit(group, X, y, depth=3, net=net, method="sgd", epochs=200, lr=0.1, seed=5)
         assert shared.final_margin(found, 8) == pytest.approx(float(trained.margins[-1]), rel=1e-6)
     assert shared.final_margin(limit(group, X, y, depth=3), 8) == math.inf
