@@ -1,28 +1,7 @@
-from .descent import (
-    Descent as Descent,
-)
-from .descent import (
-    exponential_descent as exponential_descent,
-)
-from .dual import lower_bound as lower_bound
-from .kkt import (
-    Stationarity as Stationarity,
-)
-from .kkt import (
-    parameter_residual as parameter_residual,
-)
-from .kkt import (
-    stationarity as stationarity,
-)
-from .limits import (
-    NETS as NETS,
-)
-from .limits import (
-    limit as limit,
-)
-from .limits import (
-    make_network as make_network,
-)
+from .descent import Descent as Descent
+from .descent import exponential_descent as exponential_descent
+from .limits import limit as limit
+from .limits import make_network as make_network
 from .networks import (
     CircularCNN as CircularCNN,
 )
@@ -47,21 +26,7 @@ from .networks import (
 from .networks import (
     predictor as predictor,
 )
-from .penalties import (
-    BlockTransform as BlockTransform,
-)
-from .penalties import (
-    diagonal_transform as diagonal_transform,
-)
-from .penalties import (
-    euclidean_transform as euclidean_transform,
-)
-from .penalties import (
-    group_transform as group_transform,
-)
-from .penalties import (
-    matrix_transform as matrix_transform,
-)
+from .penalties import BlockTransform as BlockTransform
 from .schatten_norms import (
     ranks as ranks,
 )
@@ -83,26 +48,11 @@ from .schatten_norms import (
 from .schatten_norms import (
     weighted_rank as weighted_rank,
 )
-from .separable import (
-    check_separable as check_separable,
-)
-from .separable import (
-    support_vector as support_vector,
-)
-from .solution import (
-    METHODS as METHODS,
-)
-from .solution import (
-    Limit as Limit,
-)
-from .solution import (
-    Trajectory as Trajectory,
-)
+from .separable import support_vector as support_vector
+from .solution import Limit as Limit
+from .solution import Trajectory as Trajectory
 from .spherical import (
     SphericalNetwork as SphericalNetwork,
-)
-from .spherical import (
-    block_limit as block_limit,
 )
 from .spherical import (
     spherical_limit as spherical_limit,

@@ -94,7 +94,27 @@ def _descend(
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """What happened to a network in training; entries are aligned, the first is the initialisation."""
+    """What happened to a network in training; entry 0 is the initialisation.
+
+    Attributes
+    ----------
+    losses : Tensor of shape (records,)
+        Mean exponential loss.
+    margins : Tensor of shape (records,)
+        Smallest y_i NN(x_i).
+    fourier_ratios : Tensor of shape (records,)
+        Mean of |Ĵ|_{2/L}/|J|₂ over the samples whose gradient J is not zero.
+    real_ratios : Tensor of shape (records,)
+        Mean of |J|_{2/L}/|J|₂ over the same samples.
+    dead : Tensor of shape (records,)
+        Number of samples whose gradient is zero.
+    outputs : Tensor of shape (points,)
+        Outputs at the end.
+
+    See Also
+    --------
+    exponential_descent : Makes one.
+    """
 
     losses: Tensor  # (records,)
     margins: Tensor  # smallest y_i NN(x_i)
@@ -124,9 +144,64 @@ def exponential_descent(
     margin: float = math.inf,
     depth: int = 3,  # of the ratios: p = 2/depth
 ) -> Descent:
-    """Train any network (batch, n) → (batch,) in place on the exponential loss, and record its local linear maps.
+    """Train any network in place on the exponential loss and record its gradients.
 
-    The ratios are those of the gradients at the data, for every network alike; the labels are ±1.
+    The loss is mean_i exp(−y_i NN(x_i)). The ratios are those of the gradients J(x) = ∇ₓNN(x) at the data, for every
+    network alike; for a linear network J is its predictor.
+
+    Parameters
+    ----------
+    net : nn.Module
+        Maps (batch, n) to (batch,). It is trained in place.
+    X : Tensor of shape (points, n)
+        Inputs.
+    y : Tensor of shape (points,)
+        Labels, −1 or +1.
+    group : Group or BlockTransform
+        In whose Fourier space the ratios are measured.
+    method : {"sgd", "ngd"}, default "sgd"
+        Plain full-batch gradient descent, or normalised gradient descent.
+    epochs : int, default 1000
+        Number of steps.
+    lr : float, default 0.01
+        Learning rate of ``"sgd"``.
+    lr_growth : float, default 1.1
+        Factor by which the learning rate grows every 100 epochs.
+    margin : float, default inf
+        Stop when every margin is this large.
+    depth : int, default 3
+        The L of the ratios: p = 2/L.
+
+    Returns
+    -------
+    Descent
+        Losses, margins and ratios at up to 200 steps.
+
+    Raises
+    ------
+    NetgrainError
+        If `method` is not known or plain gradient descent diverges.
+
+    See Also
+    --------
+    limit : The end of the training of a linear network.
+
+    References
+    ----------
+    .. [1] Lawrence, Georgiev, Dienes, Kiani, "Implicit Bias of Linear Equivariant Networks", arXiv:2110.06084: the loss
+       and the ratio, also for ReLU networks.
+
+    Examples
+    --------
+    With one weight and y x = 1 a step of plain descent is w ← w + lr e^{−w}.
+
+    >>> net = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False), torch.nn.Flatten(0)).double()
+    >>> _ = torch.nn.init.zeros_(net[0].weight)
+    >>> from netgrain.groups import cyclic
+    >>> one = torch.ones(1, 1, dtype=torch.float64)
+    >>> found = exponential_descent(net, one, one[0], group=cyclic(1), epochs=1, lr=0.25)
+    >>> found.losses[0].item(), net[0].weight.item()
+    (1.0, 0.25)
     """
     parameters = [p for p in net.parameters() if p.requires_grad]
     y = torch.as_tensor(y).to(X)

@@ -35,21 +35,78 @@ def limit(
     seed: int = 0,
     record_kkt: bool = False,
 ) -> Limit:
-    """Where the direction of the predictor β goes when a linear network is trained to the end.
+    """Where the predictor of a linear network goes when it is trained to the end.
 
-    Training with the exponential loss takes β/|β| to a first-order stationary point of
+    Training with the exponential loss takes the direction of β to a first-order stationary point of
 
-        min |b̂|_{2/L}  subject to  y_i <x_i, b> ≥ 1
+        min |b̂|_{2/L}  subject to  y_i ⟨x_i, b⟩ ≥ 1
 
-    with the norm of the network: Schatten in Fourier space (group CNN), ℓ_{2/L} of the DFT (circular, on the listed
-    order of the elements), ℓ_{2/L} of the entries (diagonal), ℓ₂ (fully connected). Depth 1 and 2 are convex: the limit
-    is the optimum and `dual_gap` certifies it. From depth 3 on it is stationary, not always optimal.
+    with the norm of the network: Schatten in Fourier space (group CNN), ℓ_{2/L} of the discrete Fourier transform
+    (circular, over the listed order of the elements), ℓ_{2/L} of the entries (diagonal), ℓ₂ (fully connected). Depths
+    1 and 2 are convex: the limit is the optimum and `dual_gap` certifies it. From depth 3 on it is stationary, but
+    not always optimal.
 
-    `method="flow"` follows the flow in log-norm time (exact to about 1/cap), "ngd" normalised gradient descent, "sgd"
-    plain gradient descent with the authors' growing learning rate. Columns of X are in the group's order of elements.
+    Parameters
+    ----------
+    group : Group
+        The group on which inputs are functions.
+    X : Tensor of shape (points, order)
+        Inputs, in the group's order of elements.
+    y : Tensor of shape (points,)
+        Labels, −1 or +1.
+    depth : int, default 2
+        Number of layers L.
+    net : {"group-cnn", "circular", "diagonal", "fully-connected"}, default "group-cnn"
+        The network.
+    method : {"flow", "ngd", "sgd"}, default "flow"
+        ``"flow"`` follows the gradient flow in log-norm time, ``"ngd"`` is normalised gradient descent and ``"sgd"``
+        plain gradient descent with the growing learning rate of the paper's code.
+    channels : int, default 1
+        Hidden channels of a convolutional network. They do not change what is minimised.
+    width : int, optional
+        Width of the fully connected network. By default it is narrow, because its limit is the same at any width.
+    cap : float, default 1e5
+        Largest inverse temperature of the flow relative to the margin. The limit is exact to about 1/`cap`.
+    log_norm : float, default 1e4
+        Logarithm of the norm of the weights at which the flow ends.
+    epochs : int, default 10000
+        Steps of ``"ngd"`` and ``"sgd"``.
+    lr : float, default 0.01
+        Learning rate of ``"sgd"``.
+    seed : int, default 0
+        The initial weights depend on it alone.
+    record_kkt : bool, default False
+        Record the KKT residual along the way.
+
+    Returns
+    -------
+    Limit
+        The predictor at margin one, what it minimises, and certificates.
+
+    Raises
+    ------
+    NetgrainError
+        If the data are not separable (the message names the points in conflict), if a descent has not separated them,
+        or if the network has too many weights for the flow.
+
+    See Also
+    --------
+    spherical_limit : The same over the rotations SO(3).
+    support_vector : The limit of the fully connected network, without training.
+
+    References
+    ----------
+    .. [1] Lawrence, Georgiev, Dienes, Kiani, "Implicit Bias of Linear Equivariant Networks", ICML 2022,
+       arXiv:2110.06084: the theorem on the limit of linear group CNNs.
+    .. [2] Gunasekar, Lee, Soudry, Srebro, "Implicit Bias of Gradient Descent on Linear Convolutional Networks",
+       NeurIPS 2018: fully connected, diagonal and circular networks.
+
+    Examples
+    --------
+    One point: β is a multiple of it with ⟨x, β⟩ = 1. At depth 1 the objective is √n |β|₂ = √2 / 2.
 
     >>> from netgrain.groups import cyclic
-    >>> found = limit(cyclic(2), torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), depth=1)  # |b| = 1/2, √n times
+    >>> found = limit(cyclic(2), torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), depth=1)
     >>> round(found.beta[0].item(), 4), round(found.objective**2, 4)
     (0.5, 0.5)
     """
@@ -92,7 +149,36 @@ def make_network(
     relu: bool = False,
     seed: int = 0,
 ) -> LinearNetwork:
-    """One of the four networks by name, on functions of the group."""
+    """One of the four networks by name, on functions of a group.
+
+    Parameters
+    ----------
+    group : Group
+        The group on which inputs are functions.
+    net : {"group-cnn", "circular", "diagonal", "fully-connected"}
+        The network.
+    depth : int
+        Number of layers.
+    channels : int, default 1
+        Hidden channels of a convolutional network.
+    width : int, optional
+        Width of the fully connected network; by default the order of the group.
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone.
+
+    Returns
+    -------
+    LinearNetwork
+        A module that maps (batch, order) to (batch,).
+
+    Examples
+    --------
+    >>> from netgrain.groups import dihedral
+    >>> make_network(dihedral(order=8), "circular", 3).group.name
+    'C8'
+    """
     if channels != 1 and net not in ("group-cnn", "circular"):
         raise NetgrainError(f"channels expects a convolutional network, '{net}' has none; leave channels=1.")
     if net == "group-cnn":

@@ -27,7 +27,28 @@ UNFOLDED = 1024  # up to this order a filter is unfolded to an n×n matrix, abov
 
 
 class LinearNetwork(nn.Module):
-    """What the four networks share: layers w_1, …, w_L in `weights`, n inputs, one output."""
+    """Base of the networks without biases: layers w_1, …, w_L, one output.
+
+    The function is NN(x) = ⟨x, β⟩ unless a ReLU follows every hidden layer. Inputs are (batch, n), outputs (batch,).
+
+    Parameters
+    ----------
+    n : int
+        Number of inputs.
+    depth : int
+        Number of layers L.
+    relu : bool
+        Put a ReLU after every hidden layer.
+
+    Attributes
+    ----------
+    weights : nn.ParameterList
+        w_1, …, w_L.
+
+    See Also
+    --------
+    GroupCNN, CircularCNN, Diagonal, FullyConnected, SphericalNetwork : The networks.
+    """
 
     n: int
     depth: int
@@ -46,18 +67,32 @@ class LinearNetwork(nn.Module):
         return f"{self.n} inputs, depth {self.depth}{', ReLU' if self.relu else ''}"
 
     def layer(self, h: Tensor, l: int) -> Tensor:
-        """Layer l (from 0) of a hidden state."""
+        """Layer of a hidden state.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, ...)
+            The hidden state.
+        l : int
+            Number of the layer, from 0.
+
+        Returns
+        -------
+        Tensor
+            The next hidden state, or the outputs behind the last layer.
+        """
         raise NotImplementedError
 
     def beta(self) -> Tensor:
-        """The predictor of the network without its ReLUs, differentiable in the weights: (n,)."""
+        """Predictor without the ReLUs, (n,), differentiable in the weights."""
         raise NotImplementedError
 
     def parametrisation(self) -> Parametrisation:
+        """Map from weights to predictor, with its derivatives, for the flow."""
         raise NotImplementedError
 
     def transform(self) -> BlockTransform:
-        """What training keeps small."""
+        """Blocks whose singular values training keeps small."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,9 +106,33 @@ class LinearNetwork(nn.Module):
         return h.reshape(len(x))
 
     def enter(self, x: Tensor) -> Tensor:
+        """First hidden state of inputs.
+
+        Parameters
+        ----------
+        x : Tensor of shape (batch, n)
+            The inputs.
+
+        Returns
+        -------
+        Tensor
+            The hidden state.
+        """
         return x
 
     def activate(self, h: Tensor) -> Tensor:
+        """ReLU of a hidden state.
+
+        Parameters
+        ----------
+        h : Tensor
+            The hidden state.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
         return torch.relu(h)
 
     def flat_weights(self) -> Array:
@@ -88,8 +147,27 @@ class LinearNetwork(nn.Module):
 
 
 class FullyConnected(LinearNetwork):
-    """NN(x) = w_L W_{L-1} … W_1 x; training minimises |β|₂ at any depth.
+    """Fully connected network w_L W_{L−1} … W_1 x.
 
+    Training minimises |β|₂ at any depth.
+
+    Parameters
+    ----------
+    n : int
+        Number of inputs.
+    depth : int, default 2
+        Number of layers.
+    width : int, optional
+        Hidden width; by default n.
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone: uniform in ±1/√fan-in.
+    dtype : torch.dtype, default torch.float64
+        Type of the weights.
+
+    Examples
+    --------
     >>> predictor(FullyConnected(3, depth=1, seed=0)).shape
     torch.Size([3])
     """
@@ -113,24 +191,63 @@ class FullyConnected(LinearNetwork):
         self._draw(shapes, [1 / math.sqrt(s[1]) for s in shapes], seed, dtype)
 
     def layer(self, h: Tensor, l: int) -> Tensor:
+        """Matrix product with the weights of a layer.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, width)
+            The hidden state.
+        l : int
+            Number of the layer, from 0.
+
+        Returns
+        -------
+        Tensor
+            The next hidden state.
+        """
         found: Tensor = h @ self.weights[l].T
         return found
 
     def beta(self) -> Tensor:
+        """Product of all matrices, (n,)."""
         product: Tensor = self.weights[0]
         for W in list(self.weights)[1:]:
             product = W @ product
         return product[0]
 
     def parametrisation(self) -> MatrixChains:
+        """One chain of matrices."""
         return MatrixChains((EqualChains(1, self.sizes),))
 
     def transform(self) -> BlockTransform:
+        """The vector as one block."""
         return euclidean_transform(self.n)
 
 
 class Diagonal(LinearNetwork):
-    """NN(x) = <x, w_1 ∘ … ∘ w_L>, entry by entry; training minimises |β|_{2/L}."""
+    """Diagonal network ⟨x, w_1 ∘ … ∘ w_L⟩, entry by entry.
+
+    Training minimises |β|_{2/L}.
+
+    Parameters
+    ----------
+    n : int
+        Number of inputs.
+    depth : int, default 2
+        Number of layers.
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone.
+    dtype : torch.dtype, default torch.float64
+        Type of the weights.
+
+    Examples
+    --------
+    >>> net = Diagonal(3, depth=2)
+    >>> bool(torch.allclose(predictor(net), net.weights[0] * net.weights[1]))
+    True
+    """
 
     def __init__(
         self, n: int, depth: int = 2, *, relu: bool = False, seed: int = 0, dtype: torch.dtype = torch.float64
@@ -139,23 +256,66 @@ class Diagonal(LinearNetwork):
         self._draw([(n,)] * depth, [math.sqrt(3)] * (depth - 1) + [1 / math.sqrt(n)], seed, dtype)
 
     def layer(self, h: Tensor, l: int) -> Tensor:
+        """Product with the weights of a layer, entry by entry.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, n)
+            The hidden state.
+        l : int
+            Number of the layer, from 0.
+
+        Returns
+        -------
+        Tensor
+            The next hidden state; behind the last layer its sum.
+        """
         found: Tensor = h * self.weights[l]
         return found.sum(-1) if l == self.depth - 1 else found
 
     def beta(self) -> Tensor:
+        """Product of all layers, (n,)."""
         return torch.stack(list(self.weights)).prod(0)
 
     def parametrisation(self) -> MatrixChains:
+        """A chain of 1 × 1 matrices for every entry."""
         return MatrixChains((EqualChains(self.n, (1,) * (self.depth + 1)),))
 
     def transform(self) -> BlockTransform:
+        """Every entry as a block of its own."""
         return diagonal_transform(self.n)
 
 
 class GroupCNN(LinearNetwork):
-    """Full-width convolutions over a finite group; training minimises the Schatten norm |β̂|_{2/L}.
+    """Full-width convolutions over a finite group.
 
-    Layer l has filters of shape (channels out, channels in, order). Hidden channels do not change what is minimised.
+    A layer is the cross-correlation (x ⊙ w)(u) = Σ_v x(uv) w(v), the read-out is linear, and so β = w_L * … * w_1.
+    Training minimises the Schatten norm |β̂|_{2/L}. Hidden channels do not change that.
+
+    Parameters
+    ----------
+    group : Group
+        The group.
+    depth : int, default 2
+        Number of layers.
+    channels : int, default 1
+        Hidden channels. Layer l has filters of shape (channels out, channels in, order).
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone: filters uniform in ±√(3/fan-in), the read-out in ±1/√fan-in.
+    dtype : torch.dtype, default torch.float64
+        Type of the weights.
+
+    References
+    ----------
+    .. [1] Lawrence, Georgiev, Dienes, Kiani, "Implicit Bias of Linear Equivariant Networks", ICML 2022,
+       arXiv:2110.06084.
+    .. [2] Cohen, Welling, "Group Equivariant Convolutional Networks", ICML 2016: the layer.
+
+    Examples
+    --------
+    The outputs at the unit vectors are the predictor.
 
     >>> from netgrain.groups import dihedral
     >>> net = GroupCNN(dihedral(order=8), depth=3, channels=2, seed=0)
@@ -190,9 +350,35 @@ class GroupCNN(LinearNetwork):
         return f"{self.group.name}, {super().extra_repr()}, {self.channels} channels"
 
     def enter(self, x: Tensor) -> Tensor:
+        """Inputs with an axis of one channel.
+
+        Parameters
+        ----------
+        x : Tensor of shape (batch, n)
+            The inputs.
+
+        Returns
+        -------
+        Tensor of shape (batch, 1, n)
+            The hidden state.
+        """
         return x[:, None]  # (batch, channels, n)
 
     def layer(self, h: Tensor, l: int) -> Tensor:
+        """Correlation with the filters of a layer, summed over channels.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, channels, n)
+            The hidden state.
+        l : int
+            Number of the layer, from 0.
+
+        Returns
+        -------
+        Tensor
+            The next hidden state, (batch, channels, n), or the outputs (batch,).
+        """
         w: Tensor = self.weights[l]
         if l == self.depth - 1:
             return (h * w[0]).sum((-1, -2))
@@ -202,23 +388,47 @@ class GroupCNN(LinearNetwork):
         return torch.stack([self.group.correlate(h, w[o]).sum(1) for o in range(len(w))], 1)
 
     def beta(self) -> Tensor:
+        """Convolution of all layers, w_L * … * w_1, (n,)."""
         product: Tensor = self.weights[0][:, 0]  # (channels, n)
         for w in list(self.weights)[1:]:
             product = torch.stack([self.group.convolve(w[o], product).sum(0) for o in range(len(w))])
         return product[0]
 
     def parametrisation(self) -> Convolutions:
+        """Convolutions of functions on the group."""
         cayley, inverse = np.asarray(self.group.cayley), np.asarray(self.group.inverse)
         return Convolutions(cayley, inverse, self.depth, self.channels)
 
     def transform(self) -> BlockTransform:
+        """Fourier transform of the group."""
         return group_transform(self.group)
 
 
 class CircularCNN(GroupCNN):
-    """Full-width circular convolution, the group CNN of the cyclic group; training minimises |DFT β|_{2/L}.
+    """Full-width circular convolution: the group CNN of the cyclic group.
 
-    On data over another group it depends on the order in which the elements are listed.
+    Training minimises |DFT β|_{2/L}. On data over another group it depends on the order in which the elements are
+    listed.
+
+    Parameters
+    ----------
+    n : int
+        Number of inputs.
+    depth : int, default 2
+        Number of layers.
+    channels : int, default 1
+        Hidden channels.
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone.
+    dtype : torch.dtype, default torch.float64
+        Type of the weights.
+
+    Examples
+    --------
+    >>> CircularCNN(4).group
+    Group(C4, order 4, 4 classes, irreps 4×1)
     """
 
     def __init__(
@@ -236,7 +446,21 @@ class CircularCNN(GroupCNN):
 
 @dataclass(frozen=True, eq=False)
 class Linearisation:
-    """Gradients ∇_x NN at data: those of the samples that are alive, and how many are dead (gradient exactly zero)."""
+    """Gradients ∇ₓNN at data.
+
+    Attributes
+    ----------
+    gradients : Tensor of shape (alive, n)
+        Gradients of the samples where it is not zero.
+    kept : Tensor of shape (alive,)
+        Indices of these samples.
+    dead : int
+        Number of samples whose gradient is exactly zero.
+
+    See Also
+    --------
+    linearisation : Makes one.
+    """
 
     gradients: Tensor  # (alive, n)
     kept: Tensor  # (alive,) indices of the samples
@@ -247,16 +471,70 @@ class Linearisation:
 
 
 def predictor(net: LinearNetwork) -> Tensor:
-    """β of a linear network, through the algebra of its layers: NN(x) = <x, β>, shape (n,), differentiable."""
+    """Predictor β of a linear network, NN(x) = ⟨x, β⟩.
+
+    Parameters
+    ----------
+    net : LinearNetwork
+        A network without ReLU.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        β, through the algebra of the layers; differentiable in the weights.
+
+    Raises
+    ------
+    NetgrainError
+        If the network has ReLUs, and so no single predictor.
+
+    See Also
+    --------
+    linearisation : The local linear maps of any network.
+
+    Examples
+    --------
+    >>> net = FullyConnected(3, depth=2)
+    >>> bool(torch.allclose(predictor(net), net.weights[1][0] @ net.weights[0]))
+    True
+    """
     if net.relu and net.depth > 1:
         raise NetgrainError("a network with ReLU has no single predictor; use linearisation(net, X).")
     return net.beta()
 
 
 def linearisation(net: nn.Module, X: Tensor) -> Linearisation:
-    """The local linear maps J(x) = ∇_x NN(x) at the data; without biases NN(x) = <J(x), x>.
+    """Local linear maps J(x) = ∇ₓNN(x) of a network at data.
 
-    Samples whose gradient is exactly zero (every path dead) are dropped and counted.
+    Without biases NN(x) = ⟨J(x), x⟩. Samples whose gradient is exactly zero (every path is dead) are dropped and
+    counted.
+
+    Parameters
+    ----------
+    net : nn.Module
+        Maps (batch, n) to (batch,).
+    X : Tensor of shape (samples, n)
+        The data.
+
+    Returns
+    -------
+    Linearisation
+        The gradients, which samples they belong to, and the number of dead ones.
+
+    References
+    ----------
+    .. [1] Lawrence, Georgiev, Dienes, Kiani, "Implicit Bias of Linear Equivariant Networks", arXiv:2110.06084: local
+       linearisations of ReLU networks.
+
+    Examples
+    --------
+    ReLU(2x) has gradient 2 where x > 0 and is dead elsewhere.
+
+    >>> net = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False), torch.nn.ReLU(), torch.nn.Flatten(0))
+    >>> _ = torch.nn.init.constant_(net[0].weight, 2.0)
+    >>> found = linearisation(net, torch.tensor([[1.0], [-1.0], [3.0]]))
+    >>> found.gradients.tolist(), found.dead
+    ([[2.0], [2.0]], 1)
     """
     x = X.detach().clone().requires_grad_(True)
     with torch.enable_grad():

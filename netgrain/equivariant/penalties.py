@@ -31,7 +31,30 @@ RANK_THRESHOLD = 1e-3  # singular values below this share of the largest count a
 
 @dataclass(frozen=True, eq=False)
 class BlockTransform:
-    """A transform into blocks, equal ones stacked: f (..., n) → one (..., count, a, b) per family."""
+    """A linear map of vectors into blocks whose singular values are measured.
+
+    ⟨f, h⟩ = (1/scale) Σ_b c_b Re tr(f̂_bᴴ ĥ_b). Equal blocks are stacked in families: f (..., n) becomes one
+    (..., count, a, b) per family. For a group the blocks are f̂(ρ), c = d_ρ and scale = order.
+
+    Parameters
+    ----------
+    name : str
+        What is transformed, in words.
+    n : int
+        Length of the vectors.
+    weights : tuple of float
+        c, one per family.
+    scale : float
+        The scale of the inner product.
+    into_blocks : callable
+        Maps a Tensor (..., n) to a list of families.
+    order : tuple of tuples of int
+        The places of the blocks of each family in the list of all blocks.
+
+    See Also
+    --------
+    spherical_transform : That of band-limited functions on SO(3).
+    """
 
     name: str
     n: int
@@ -44,31 +67,101 @@ class BlockTransform:
         return f"BlockTransform({self.name}, {sum(map(len, self.order))} blocks)"
 
     def blocks(self, f: Tensor) -> list[Tensor]:
-        """f̂_b of vectors (..., n), family by family; in double precision on the CPU, wherever f is."""
+        """Blocks f̂_b of vectors, family by family.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The vectors.
+
+        Returns
+        -------
+        list of Tensor of shape (..., count, a, b)
+            Double precision on the CPU, wherever f is.
+        """
         f = torch.as_tensor(f).cpu()
         if f.shape[-1] != self.n:
             raise NetgrainError(f"{self.name} expects vectors of length {self.n}, found {f.shape[-1]}.")
         return self.into_blocks(f.to(torch.float64))
 
     def singular_values(self, f: Tensor) -> list[Tensor]:
-        """Descending, (..., count, min(a, b)) per family."""
+        """Singular values of the blocks, descending.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The vectors.
+
+        Returns
+        -------
+        list of Tensor of shape (..., count, min(a, b))
+            One per family.
+        """
         return [_singular_values(block) for block in self.blocks(f)]
 
     def power_sum(self, f: Tensor, p: float) -> Tensor:
-        """R_p = Σ_b c_b Σ_k σ_k^p, shape (...)."""
+        """Power sum of the singular values, R_p = Σ_b c_b Σ_k σ_k^p.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The vectors.
+        p : float
+            The power.
+
+        Returns
+        -------
+        Tensor of shape (...)
+            R_p of every vector.
+        """
         sums = [c * (s**p).sum((-1, -2)) for c, s in zip(self.weights, self.singular_values(f), strict=True)]
         return torch.stack(sums).sum(0)
 
     def norm(self, f: Tensor, p: float) -> Tensor:
-        """R_p^{1/p}; a quasi-norm for p < 1."""
+        """Schatten norm R_p^{1/p} of the blocks; a quasi-norm for p < 1.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The vectors.
+        p : float
+            The power.
+
+        Returns
+        -------
+        Tensor of shape (...)
+            The norm of every vector.
+        """
         return self.power_sum(f, p) ** (1 / p)
 
     def operator_norm(self, f: Tensor) -> Tensor:
-        """max_b |f̂_b|, shape (...)."""
+        """Largest singular value of all blocks.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The vectors.
+
+        Returns
+        -------
+        Tensor of shape (...)
+            The norm of every vector.
+        """
         return torch.stack([s.amax((-1, -2)) for s in self.singular_values(f)]).amax(0)
 
     def per_block(self, families: Sequence[Tensor]) -> list[Tensor]:
-        """Stacked families (count, ...) back to the list of all blocks, in the order of the irreps."""
+        """Stacked families as a list of all blocks.
+
+        Parameters
+        ----------
+        families : sequence of Tensor of shape (count, ...)
+            One per family.
+
+        Returns
+        -------
+        list of Tensor
+            One entry per block, in the order of the irreps.
+        """
         found: dict[int, Tensor] = {}
         for places, family in zip(self.order, families, strict=True):
             found |= dict(zip(places, family.unbind(0), strict=True))

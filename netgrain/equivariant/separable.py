@@ -39,10 +39,39 @@ def check_separable(Z: Array) -> float:
 
 
 def support_vector(X: Tensor, y: Tensor) -> Tensor:
-    """The hard-margin support vector machine without intercept: argmin |b|₂ with y_i <x_i, b> ≥ 1, shape (n,).
+    """Hard-margin support vector machine without intercept.
 
-    The limit of a fully connected linear network of any depth. Solved exactly as a least-distance program: the residual
-    r of min |Eα − e_{n+1}| over α ≥ 0, E = (Zᵀ; 1ᵀ), gives b = −r_{1..n}/r_{n+1} (Lawson and Hanson).
+    argmin |b|₂ subject to y_i ⟨x_i, b⟩ ≥ 1: the limit of a fully connected linear network of any depth. It is solved
+    exactly as a least-distance program.
+
+    Parameters
+    ----------
+    X : Tensor of shape (points, n)
+        Data.
+    y : Tensor of shape (points,)
+        Labels, −1 or +1.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The predictor b, float64.
+
+    Raises
+    ------
+    NetgrainError
+        If no direction separates the data; the message names the points in conflict.
+
+    Notes
+    -----
+    The residual r of min |Eα − e_{n+1}| over α ≥ 0, E = (Zᵀ; 1ᵀ), gives b = −r_{1..n}/r_{n+1}.
+
+    References
+    ----------
+    .. [1] Lawson, Hanson, "Solving Least Squares Problems" (1974), chapter 23: least-distance programming.
+
+    Examples
+    --------
+    Each point demands its own coordinate: 2 b₁ ≥ 1 and 4 b₂ ≥ 1.
 
     >>> support_vector(torch.tensor([[2.0, 0.0], [0.0, -4.0]]), torch.tensor([1.0, -1.0]))
     tensor([0.5000, 0.2500], dtype=torch.float64)

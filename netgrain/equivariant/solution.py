@@ -28,7 +28,23 @@ RELAXED_CAP, RELAXED_LOG_NORM = 1e3, 30.0
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The predictor on its way: entry 0 is the initialisation, all entries are aligned."""
+    """The predictor on its way to the limit; entry 0 is the initialisation.
+
+    Attributes
+    ----------
+    log_norms : Tensor of shape (records,)
+        Logarithm of the norm of the weights.
+    betas : Tensor of shape (records, n)
+        Predictors of unit length.
+    margins : Tensor of shape (records,)
+        min_i y_i ⟨x_i, β⟩ for |β|₂ = 1.
+    ratios : Tensor of shape (records,)
+        |β̂|_{2/L} / |β|₂ in the Fourier space of the group.
+    objectives : Tensor of shape (records,)
+        What the network minimises, at margin one; infinite before the data are separated.
+    kkt_residuals : Tensor of shape (records,) or None
+        Residuals of the KKT conditions, if they were asked for.
+    """
 
     log_norms: Tensor  # (records,) log |w|
     betas: Tensor  # (records, n), unit length
@@ -51,9 +67,62 @@ class Trajectory:
 class Limit:
     """Where the direction of a linear network goes in training, with certificates.
 
-    `beta` has margin one: min_i y_i <x_i, β> = 1. `objective` = R_p(β)^{1/p}, p = 2/L, is the (quasi-)norm that this
-    network minimises; `lower` ≤ optimum ≤ `upper` = objective always, and `dual_gap` = upper/lower − 1 where the
-    problem is convex (depth 1 and 2, fully connected at any depth), else None: there the KKT residual is what counts.
+    `lower` ≤ optimum ≤ `upper` always holds. Where the problem is convex (depths 1 and 2, fully connected at any
+    depth), `dual_gap` = upper/lower − 1 says how near the optimum is; elsewhere it is None and the KKT residual is
+    what counts.
+
+    Attributes
+    ----------
+    beta : Tensor of shape (n,)
+        The predictor at margin one: min_i y_i ⟨x_i, β⟩ = 1.
+    net : str
+        The network.
+    group : str
+        The group.
+    depth : int
+        Number of layers L.
+    method : str
+        How it was trained.
+    seed : int
+        Seed of the initial weights.
+    points : int
+        Number of points.
+    margin : float
+        Distance of the nearest point to the decision boundary, 1/|β|₂.
+    objective : float
+        R_p(β)^{1/p} with p = 2/L, the (quasi-)norm that this network minimises.
+    kkt_residual : float
+        Relative residual of the KKT conditions in Fourier space.
+    parameter_residual : float
+        The same in the space of the weights.
+    multipliers : Tensor of shape (points,)
+        Multipliers of the margins; zero off the support points.
+    dual_level : float
+        |ẑ|/scale, at most 1 at an optimum of depth 2.
+    lower : float
+        A bound that the optimum cannot be below.
+    dual_gap : float or None
+        objective/lower − 1, where the problem is convex.
+    balancedness : float
+        (L/scale) R_{2/L}(β) / Σ_l |w_l|², one when the layers share the work.
+    ratio : float
+        |β̂|_{2/L}/|β|₂ in the Fourier space of the group, as in the paper's plots.
+    real_ratio : float
+        |β|_{2/L}/|β|₂.
+    ranks : tuple of int
+        Ranks of β̂(ρ), irrep by irrep.
+    weighted_rank : int
+        Σ d_ρ rank β̂(ρ).
+    singular_values : tuple of Tensor
+        Singular values of β̂(ρ), irrep by irrep, at margin one.
+    trajectory : Trajectory
+        The way there.
+    seconds : float
+        Time it took.
+
+    See Also
+    --------
+    limit : Makes one.
     """
 
     beta: Tensor  # (n,)
@@ -82,11 +151,12 @@ class Limit:
 
     @property
     def upper(self) -> float:
+        """An upper bound of the optimum: the objective that was reached."""
         return self.objective
 
     @property
     def initial(self) -> Tensor:
-        """The predictor at initialisation, unit length."""
+        """Predictor at initialisation, of unit length."""
         return self.trajectory.betas[0]
 
     def __repr__(self) -> str:

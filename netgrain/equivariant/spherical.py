@@ -28,7 +28,23 @@ from netgrain.runtime.errors import NetgrainError
 
 
 def spherical_transform(bandwidth: int) -> BlockTransform:
-    """Blocks (2l+1) × (2l+1) with weights 2l+1, l < B: B(2B−1)(2B+1)/3 coefficients.
+    """Transform of band-limited functions on SO(3) in isometric coordinates.
+
+    Blocks of size (2l+1) × (2l+1) with weights 2l+1, l < B.
+
+    Parameters
+    ----------
+    bandwidth : int
+        B.
+
+    Returns
+    -------
+    BlockTransform
+        On vectors of B(2B−1)(2B+1)/3 coordinates √(2l+1) f̂(l).
+
+    Examples
+    --------
+    1 + 9 + 25 + 49 + 81 = 165.
 
     >>> spherical_transform(5).n
     165
@@ -40,11 +56,28 @@ def spherical_transform(bandwidth: int) -> BlockTransform:
 
 
 class SphericalNetwork(LinearNetwork):
-    """Convolutions over SO(3) with l < B in every layer; weights and inputs are isometric coordinates √(2l+1) f̂(l).
+    """Convolutions over SO(3) with l < B in every layer.
 
-    A hidden layer is the correlation x̂(l) ŵ(l)ᵀ, the read-out an inner product. With `relu=True` hidden states are
-    taken to the grid of 2B × B × 2B rotations, cut at zero there and projected back to l < B (so equivariant up to
-    aliasing). Inputs are (batch, B(2B−1)(2B+1)/3).
+    Weights and inputs are isometric coordinates √(2l+1) f̂(l). A hidden layer is the correlation x̂(l) ŵ(l)ᵀ, the
+    read-out an inner product. With `relu` hidden states are taken to the grid of 2B × B × 2B rotations, cut at zero
+    there and projected back to l < B, so that the network is equivariant up to aliasing.
+
+    Parameters
+    ----------
+    bandwidth : int
+        B.
+    depth : int, default 2
+        Number of layers.
+    relu : bool, default False
+        Put a ReLU after every hidden layer.
+    seed : int, default 0
+        The initial weights depend on it alone.
+    dtype : torch.dtype, default torch.float64
+        Type of the weights.
+
+    Examples
+    --------
+    The outputs at the unit vectors are the predictor.
 
     >>> net = SphericalNetwork(3, depth=2, seed=0)
     >>> x = torch.eye(35, dtype=torch.float64)
@@ -66,6 +99,20 @@ class SphericalNetwork(LinearNetwork):
         self._draw([(self.n,)] * depth, [math.sqrt(3 / self.n)] * depth, seed, dtype)
 
     def layer(self, h: Tensor, l: int) -> Tensor:
+        """Correlation with the filter of a layer, degree by degree.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, n)
+            The hidden state.
+        l : int
+            Number of the layer, from 0.
+
+        Returns
+        -------
+        Tensor
+            The next hidden state, (batch, n), or the outputs (batch,).
+        """
         w: Tensor = self.weights[l]
         if l == self.depth - 1:
             return (h * w).sum(-1)
@@ -73,28 +120,65 @@ class SphericalNetwork(LinearNetwork):
         return self.flat([x @ v.mT for x, v in pairs])
 
     def activate(self, h: Tensor) -> Tensor:
+        """ReLU on the grid of rotations, projected back to l < B.
+
+        Parameters
+        ----------
+        h : Tensor of shape (batch, n)
+            The hidden state.
+
+        Returns
+        -------
+        Tensor of shape (batch, n)
+            The next one.
+        """
         values = torch.relu(self.grid.inverse_fourier(self.blocks(h), real=True))
         return self.flat(list(self.grid.fourier(values, real=True))).to(h)
 
     def blocks(self, f: Tensor) -> list[Tensor]:
-        """f̂(l), (..., 2l+1, 2l+1), of isometric coordinates (..., n)."""
+        """Fourier blocks f̂(l) of isometric coordinates.
+
+        Parameters
+        ----------
+        f : Tensor of shape (..., n)
+            The coordinates √(2l+1) f̂(l).
+
+        Returns
+        -------
+        list of Tensor of shape (..., 2l+1, 2l+1)
+            One per degree.
+        """
         parts = f.split([d * d for d in self.grid.dimensions], -1)
         return [v.unflatten(-1, (d, d)) / math.sqrt(d) for v, d in zip(parts, self.grid.dimensions, strict=True)]
 
     def flat(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Isometric coordinates √(2l+1) f̂(l) of blocks."""
+        """Isometric coordinates √(2l+1) f̂(l) of blocks.
+
+        Parameters
+        ----------
+        blocks : sequence of Tensor of shape (..., 2l+1, 2l+1)
+            One per degree.
+
+        Returns
+        -------
+        Tensor of shape (..., n)
+            The coordinates.
+        """
         return torch.cat([math.sqrt(b.shape[-1]) * b.flatten(-2) for b in blocks], -1)
 
     def beta(self) -> Tensor:
+        """Product of all layers, degree by degree, (n,)."""
         product = self.blocks(self.weights[0])
         for w in list(self.weights)[1:]:
             product = [v @ b for v, b in zip(self.blocks(w), product, strict=True)]
         return self.flat(product)
 
     def parametrisation(self) -> MatrixChains:
+        """A chain of square matrices for every degree."""
         return MatrixChains(_families(self.grid.dimensions, self.grid.dimensions, self.depth, True))
 
     def transform(self) -> BlockTransform:
+        """Blocks of all degrees with weights 2l + 1."""
         return spherical_transform(self.grid.bandwidth)
 
 
@@ -111,7 +195,54 @@ def spherical_limit(
     lr: float = 0.01,
     seed: int = 0,
 ) -> Limit:
-    """Where the linear SO(3) network of equal bandwidth goes; X holds √(2l+1) x̂(l), l after l, row by row."""
+    """Where a linear network over SO(3) goes when it is trained to the end.
+
+    Every layer has the same bandwidth, so that nothing but training can remove a frequency.
+
+    Parameters
+    ----------
+    bandwidth : int
+        B: degrees l = 0, …, B − 1.
+    X : Tensor of shape (points, B(2B−1)(2B+1)/3)
+        Inputs in isometric coordinates √(2l+1) x̂(l), l after l, row by row.
+    y : Tensor of shape (points,)
+        Labels, −1 or +1.
+    depth : int, default 2
+        Number of layers L.
+    method : {"flow", "ngd", "sgd"}, default "flow"
+        As in `limit`.
+    cap : float, default 1e5
+        Largest inverse temperature of the flow relative to the margin.
+    log_norm : float, default 1e4
+        Logarithm of the norm of the weights at which the flow ends.
+    epochs : int, default 10000
+        Steps of ``"ngd"`` and ``"sgd"``.
+    lr : float, default 0.01
+        Learning rate of ``"sgd"``.
+    seed : int, default 0
+        The initial weights depend on it alone.
+
+    Returns
+    -------
+    Limit
+        The predictor at margin one, what it minimises, and certificates.
+
+    Raises
+    ------
+    NetgrainError
+        If the data are not separable or a descent has not separated them.
+
+    See Also
+    --------
+    limit : The same over a finite group.
+
+    Examples
+    --------
+    With bandwidth 1 there is one coefficient, and margin one at x = 2 means β = 1/2.
+
+    >>> round(spherical_limit(1, torch.tensor([[2.0]]), torch.tensor([1.0]), depth=2).beta.item(), 4)
+    0.5
+    """
     network = SphericalNetwork(bandwidth, depth, seed=seed)
     transform = network.transform()
     Z = signed_points(X, y, network.n, transform.name)

@@ -20,13 +20,27 @@ SHOWN = 12  # blocks printed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fourier:
-    """f̂(ρ) = Σ_g f(g) ρ(g) for every irrep ρ of a group.
+    """Fourier transform of a function on a group: one block for every irrep.
 
-    blocks:  one (..., d, d) for every irrep, in the order of `group.irreps`.
-    stacks:  the same numbers by dimension, (..., count, d, d): what to compute with when there are many irreps.
-    real:    f was real, so inverse() is.
+    f̂(ρ) = Σ_g f(g) ρ(g). Made by ``group.fourier(f)``. ``F @ H`` is the transform of the convolution f * h.
 
-    F @ H is the transform of the convolution f * h, F.adjoint() that of g → f(g⁻¹)*.
+    Parameters
+    ----------
+    group : Group
+        The group.
+    stacks : tuple of Tensor
+        The blocks by dimension, (..., count, d, d) each: what to compute with when there are many irreps.
+    real : bool, default False
+        Whether f was real, so that `inverse` is.
+
+    Attributes
+    ----------
+    blocks : tuple of Tensor
+        One (..., d, d) for every irrep, in the order of ``group.irreps``.
+
+    Examples
+    --------
+    ρ0 is the sum over all elements, ρ1 that over rotations minus that over reflections.
 
     >>> from netgrain.groups import dihedral
     >>> G = dihedral(order=6)
@@ -51,15 +65,28 @@ class Fourier:
 
     @property
     def batch(self) -> tuple[int, ...]:
+        """Leading axes of every block."""
         return tuple(self.stacks[0].shape[:-3])
 
     def inverse(self) -> Tensor:
-        """f(g) = Σ_ρ (d/n) tr(f̂(ρ) ρ(g)⁺), (..., n)."""
+        """Function of these blocks, f(g) = Σ_ρ (d/n) tr(f̂(ρ) ρ(g)⁺).
+
+        Returns
+        -------
+        Tensor of shape (..., n)
+            The function, real if the transformed one was.
+        """
         f = self.group._inverse_stacks(self.stacks)
         return f.real if self.real else f
 
     def adjoint(self) -> Fourier:
-        """Every block conjugate-transposed: the transform of f(g⁻¹)*."""
+        """Every block conjugate-transposed: the transform of g → f(g⁻¹)*.
+
+        Returns
+        -------
+        Fourier
+            The adjoint.
+        """
         return Fourier(self.group, tuple(stack.mH for stack in self.stacks), self.real)
 
     def __matmul__(self, other: Fourier) -> Fourier:
@@ -71,7 +98,26 @@ class Fourier:
         return Fourier(self.group, stacks, self.real and other.real)
 
     def inner(self, other: Fourier) -> Tensor:
-        """Plancherel: ⟨f, h⟩ = (1/n) Σ_ρ d tr(f̂⁺ ĥ), (...)."""
+        """Inner product by Plancherel, ⟨f, h⟩ = (1/n) Σ_ρ d tr(f̂⁺ ĥ).
+
+        Parameters
+        ----------
+        other : Fourier
+            The transform of h, over the same group.
+
+        Returns
+        -------
+        Tensor of shape (...)
+            The inner products.
+
+        Examples
+        --------
+        >>> from netgrain.groups import dihedral
+        >>> G = dihedral(order=6)
+        >>> f, h = torch.arange(6.0), torch.ones(6)
+        >>> round(G.fourier(f).inner(G.fourier(h)).item(), 4)  # 0 + 1 + … + 5
+        15.0
+        """
         n = self.group.order
         pairs = zip(self.stacks, other.stacks, strict=True)
         parts = [_inner(a, b) * (a.shape[-1] / n) for a, b in pairs]
@@ -79,7 +125,13 @@ class Fourier:
         return total.real if self.real and other.real else total
 
     def singular_values(self) -> list[Tensor]:
-        """Of every block, descending, (..., d) each: those of C(f) = group.regular(f), there d times each."""
+        """Singular values of every block, descending.
+
+        Returns
+        -------
+        list of Tensor of shape (..., d)
+            Those of ``group.regular(f)``, where each appears d times.
+        """
         return [values for stack in self._singular_stacks for values in stack.unbind(-2)]
 
     @property
@@ -87,7 +139,26 @@ class Fourier:
         return [s.abs()[..., 0] if s.shape[-1] == 1 else torch.linalg.svdvals(s) for s in self.stacks]
 
     def ranks(self, *, tolerance: float = 1e-3) -> Tensor:
-        """Rank of every block, (..., irreps): singular values above this share of the largest of all."""
+        """Numerical rank of every block.
+
+        Parameters
+        ----------
+        tolerance : float, default 1e-3
+            Singular values above this share of the largest of all count.
+
+        Returns
+        -------
+        Tensor of shape (..., irreps)
+            The ranks.
+
+        Examples
+        --------
+        The indicator of the identity has the identity matrix in every block.
+
+        >>> from netgrain.groups import dihedral
+        >>> dihedral(order=8).fourier(torch.eye(8)[0]).ranks().tolist()
+        [1, 1, 1, 1, 2]
+        """
         values = self._singular_stacks
         largest = torch.stack([v.amax((-2, -1)) for v in values]).amax(0)[..., None, None]
         return torch.cat([(v > tolerance * largest).sum(-1) for v in values], dim=-1)

@@ -36,8 +36,29 @@ KNOWN = "C12, D60 (of order 60), Q8, Dic12, S4, A5, products as C8xC8xD8, and p4
 
 
 def parse(text: str) -> Group:
-    """The group of a name; x is the direct product, : the semidirect one, D60 has 60 elements.
+    """Group by its usual name.
 
+    ``x`` is the direct product and ``:`` the semidirect one. Numbers behind C, D, Q and Dic are orders: D60 has 60
+    elements.
+
+    Parameters
+    ----------
+    text : str
+        For example ``"C12"``, ``"D60"``, ``"Q8"``, ``"Dic12"``, ``"S4"``, ``"A5"``, ``"C8xC8xD8"``, ``"p4m8"`` or
+        ``"C5xC5:Q8"``.
+
+    Returns
+    -------
+    Group
+        The group.
+
+    Raises
+    ------
+    NetgrainError
+        If the name is not known, does not say how one group acts on the other, or has more than a million elements.
+
+    Examples
+    --------
     >>> parse("C8xC8xD8").order, parse("p4m8").name
     (512, 'C8xC8:D8')
     >>> parse("D61")

@@ -1,6 +1,6 @@
 """How a group is transformed: dense matrices, FFT, products and little groups (Mackey), behind one interface.
 
-A transform turns n numbers into n numbers, the entries of all blocks. It computes them in an order that suits it (`raw`)
+A transform turns n numbers into n numbers, the entries of all blocks. It computes them in an order of its own (`raw`)
 and says where each belongs (`layout`); the permutation is applied once, at the end. No transform stores more than it
 must: that of an abelian group stores nothing, a product its factors, a semidirect product of an abelian group a
 permutation.

@@ -9,8 +9,9 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from netgrain.equivariant import block_limit, limit, schatten_ratio, support_vector
+from netgrain.equivariant import limit, schatten_ratio, support_vector
 from netgrain.equivariant.parametrisation import Array
+from netgrain.equivariant.spherical import block_limit
 from netgrain.groups import Group, dihedral, quaternion
 from tests.equivariant.test_limits import signed, teacher
 

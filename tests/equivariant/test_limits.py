@@ -13,24 +13,24 @@ from typer.testing import CliRunner
 
 from netgrain.cli.app import app
 from netgrain.equivariant import (
-    NETS,
     GroupCNN,
     Limit,
     SphericalNetwork,
-    block_limit,
     exponential_descent,
-    group_transform,
     limit,
     linearisation,
     predictor,
     schatten_ratio,
     spherical_limit,
     spherical_transform,
-    stationarity,
     support_vector,
 )
+from netgrain.equivariant.kkt import stationarity
+from netgrain.equivariant.limits import NETS
 from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.path_to_limit import _Equation, launch
+from netgrain.equivariant.penalties import group_transform
+from netgrain.equivariant.spherical import block_limit
 from netgrain.groups import dihedral
 from netgrain.groups.so3 import wigner
 from netgrain.runtime.errors import NetgrainError

@@ -13,13 +13,8 @@ from netgrain.equivariant import (
     FullyConnected,
     GroupCNN,
     LinearNetwork,
-    check_separable,
-    diagonal_transform,
-    euclidean_transform,
     exponential_descent,
-    group_transform,
     linearisation,
-    matrix_transform,
     predictor,
     ranks,
     real_ratio,
@@ -31,6 +26,8 @@ from netgrain.equivariant import (
     weighted_rank,
 )
 from netgrain.equivariant.parametrisation import Array, EqualChains, MatrixChains, Parametrisation
+from netgrain.equivariant.penalties import diagonal_transform, euclidean_transform, group_transform, matrix_transform
+from netgrain.equivariant.separable import check_separable
 from netgrain.groups import Group, alternating, cyclic, dihedral, parse, quaternion
 from netgrain.runtime.errors import NetgrainError
 

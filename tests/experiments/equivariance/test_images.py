@@ -9,7 +9,13 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.equivariant import GroupCNN, make_network, predictor, schatten_ratio, spherical_transform
+from netgrain.equivariant import (
+    GroupCNN,
+    make_network,
+    predictor,
+    schatten_ratio,
+    spherical_transform,
+)
 from netgrain.equivariant.descent import descend as descend_by_tables
 from netgrain.experiments.equivariance import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
 from netgrain.experiments.equivariance import images as images
