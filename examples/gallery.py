@@ -45,8 +45,7 @@ def main() -> None:
     probe = None if arguments.data == "none" else images(arguments.data, size, arguments.download)
     for name in names:
         own = name.startswith("timm:")
-        options = {} if own else {"activation": "gelu"}
-        make = load_model(name, channels=3, image_size=size, outputs=10, **options)
+        make = load_model(name, channels=3, image_size=size, outputs=10, activation=None if own else "gelu")
         page.append(
             shown(arguments.out, f"{name}, {'its own activation' if own else 'GELU'} at the origin", make, size)
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from netgrain.data.sources import format_of, kinds
-from netgrain.models.names import BUILTIN_NAMES, check_name
+from netgrain.models.specs import check_name, is_builtin
 from netgrain.runtime.arguments import MOST_INPUTS
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
@@ -84,18 +84,18 @@ def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = No
     from netgrain.runtime.memory import shortage
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
-    builtin = spec.partition(":")[0].strip().casefold() in BUILTIN_NAMES
+    builtin = is_builtin(spec)
     if builtin and not square:
         raise NetgrainError(
             f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
             "For other inputs give a model of your own, as path/file.py:name."
         )
-    defaults: dict[str, object] = {} if outputs is None else {"outputs": outputs}
-    if len(sizes) == 3:
-        defaults["channels"] = sizes[0]
-    if square:
-        defaults["image_size"] = sizes[1]
-    family_from_text = load_model(spec, **defaults)
+    family_from_text = load_model(
+        spec,
+        channels=sizes[0] if len(sizes) == 3 else None,
+        image_size=sizes[1] if square else None,
+        outputs=outputs,
+    )
     try:
         if builtin:
             _check_weights(spec, family_from_text)

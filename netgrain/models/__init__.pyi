@@ -1,12 +1,7 @@
 from .checkpoints import read_weights as read_weights
-from .lenet import (
-    LeNet as LeNet,
-)
-from .lenet import (
-    SmallLeNet as SmallLeNet,
-)
+from .lenet import LeNet as LeNet
+from .lenet import SmallLeNet as SmallLeNet
 from .mlp import MLP as MLP
-from .names import BUILTIN_NAMES as BUILTIN_NAMES
 from .resnet import ResNet18 as ResNet18
 from .specs import load_model as load_model
 from .vgg import VGG11 as VGG11

@@ -1,32 +1,46 @@
-"""Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`, `timm:NAME`."""
+"""Models as text: `resnet18:norm=none,width=0.25`, `path/file.py:name`, `package.module:name`, `timm:NAME`.
 
+A built-in model is a file of this room and one row of BUILTIN. torch is loaded with the first model, so a wrong name is
+answered at once.
+"""
+
+from __future__ import annotations
+
+import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from netgrain.models.lenet import LeNet, SmallLeNet
-from netgrain.models.mlp import MLP
-from netgrain.models.names import BUILTIN_NAMES, FILE, MODULE, TIMM, check_name, path_of
-from netgrain.models.resnet import ResNet18
-from netgrain.models.timm_models import find_timm
-from netgrain.models.user_code import importable, module_by_name, module_from_file
-from netgrain.models.vgg import VGG11
-from netgrain.models.vit import ViT
+from netgrain.models.user_code import importable, module_by_name, module_from_file, no_file, path_of
 from netgrain.runtime.errors import NetgrainError, did_you_mean
+from netgrain.runtime.files import is_file
 
-BUILTIN: dict[str, type[nn.Module]] = {
-    "mlp": MLP,
-    "lenet": LeNet,
-    "smalllenet": SmallLeNet,
-    "vgg11": VGG11,
-    "resnet18": ResNet18,
-    "vit": ViT,
+if TYPE_CHECKING:
+    from torch import nn
+
+BUILTIN = {
+    "mlp": "netgrain.models.mlp:MLP",
+    "lenet": "netgrain.models.lenet:LeNet",
+    "smalllenet": "netgrain.models.lenet:SmallLeNet",
+    "vgg11": "netgrain.models.vgg:VGG11",
+    "resnet18": "netgrain.models.resnet:ResNet18",
+    "vit": "netgrain.models.vit:ViT",
 }
+BUILTIN_NAMES = tuple(BUILTIN)
+TIMM = "timm"  # the prefix of timm's own names
+FILE = re.compile(r"(?P<file>.+?\.py)(:(?P<name>[^:=,]*))?(:(?P<options>.*))?")
+MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[^:=,]*)(:(?P<options>.*))?")
+FORMS = f"""MODEL is one of
+  a built-in name      {", ".join(BUILTIN_NAMES)}
+  a file               path/file.py:NAME         a class or function that returns a fresh module
+  a module             package.module:NAME
+  a model of timm      timm:NAME                 extra [vision]
+  each with options    lenet:activation=gelu,outputs=1"""
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -52,6 +66,8 @@ class ModelSpec:
     """The defaults it was loaded with."""
 
     def __call__(self) -> nn.Module:
+        from torch import nn
+
         with nullcontext() if self.folder is None else importable(self.folder):
             module = self.make(**self.options)
         if not isinstance(module, nn.Module):
@@ -65,27 +81,112 @@ class ModelSpec:
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
         return f"ModelSpec({self.name!r}{options})"
 
-    def __reduce__(self) -> tuple[Callable[..., "ModelSpec"], tuple[str, dict[str, object], Path]]:
+    def __reduce__(self) -> tuple[Callable[..., ModelSpec], tuple[str, dict[str, object], Path]]:
         return _load, (self.name, dict(self.defaults), self.base)
 
 
-def load_model(spec: str, **defaults: object) -> ModelSpec:
-    """The family of networks that a text describes: a callable that returns a fresh module each time.
+def load_model(
+    spec: str,
+    *,
+    channels: int | None = None,
+    image_size: int | None = None,
+    outputs: int | None = None,
+    width: float | None = None,
+    activation: str | Callable[..., Any] | None = None,
+    norm: str | None = None,
+) -> ModelSpec:
+    """Family of networks that a text describes.
 
-    `spec` is a built-in name (`mlp`, `lenet`, `smalllenet`, `vgg11`, `resnet18`, `vit`, in any case), or
-    `path/file.py:name` or `package.module:name` for a class or function that returns a module, or `timm:NAME` (extra
-    [vision]) with timm's random initialisation; each may be followed by `:key=value,...`. Values are read as whole
-    numbers, numbers, true, false, none, else as words.
+    Parameters
+    ----------
+    spec : str
+        A built-in name (``mlp``, ``lenet``, ``smalllenet``, ``vgg11``, ``resnet18`` or ``vit``, in
+        any case), ``path/file.py:name`` or ``package.module:name`` for a class or function that
+        returns a module, or ``timm:NAME`` with timm's random initialisation. Each may be followed
+        by ``:key=value,...``; values are read as whole numbers, numbers, true, false, none, else as
+        words.
+    channels, image_size, outputs : int, optional
+        Sizes that fill in what the text leaves open.
+    width : float, optional
+        Multiple of the hidden sizes, if the text leaves it open.
+    activation : str or callable, optional
+        Activation, if the text leaves it open.
+    norm : str, optional
+        Normalisation, if the text leaves it open.
 
-    `defaults` fill in options that the text leaves open; the user's own callables get those of them that they
-    have a parameter for.
+    Returns
+    -------
+    ModelSpec
+        A callable that returns a fresh module each time. Your own callables get those of the
+        arguments that they have a parameter for.
+
+    Raises
+    ------
+    NetgrainError
+        If there is no such model, or it does not take an option of the text.
+
+    See Also
+    --------
+    netgrain.average_geometry : Takes the result as `make`.
+
+    Examples
+    --------
+    LeNet-5 on grey images has 61,706 weights.
 
     >>> load_model("lenet:activation=gelu", channels=1)
     ModelSpec('lenet:activation=gelu', channels=1, activation='gelu')
     >>> sum(p.numel() for p in load_model("LeNet", channels=1)().parameters())
     61706
     """
-    return _load(spec, defaults, Path.cwd())
+    given = {
+        "channels": channels,
+        "image_size": image_size,
+        "outputs": outputs,
+        "width": width,
+        "activation": activation,
+        "norm": norm,
+    }
+    return _load(spec, {key: value for key, value in given.items() if value is not None}, Path.cwd())
+
+
+def is_builtin(spec: str) -> bool:
+    """Whether a text names a model of this room.
+
+    >>> is_builtin("LeNet:width=0.5"), is_builtin("my.py:LeNet")
+    (True, False)
+    """
+    return spec.partition(":")[0].strip().casefold() in BUILTIN
+
+
+def check_name(spec: str, base: Path) -> None:
+    """Refuse a text that can be no model: no built-in name, no file that is there, no name in it, no module.
+
+    >>> check_name("resnet18:width=0.5", Path())
+    """
+    head = spec.partition(":")[0].strip()
+    if head.casefold() in (*BUILTIN_NAMES, TIMM):
+        return
+    if match := FILE.fullmatch(spec):
+        file = path_of(match["file"], base)
+        _check_named(spec, match["file"], match["name"])
+        if not is_file(file):
+            raise NetgrainError(no_file(match["file"], file))
+        return
+    if match := MODULE.fullmatch(spec):
+        _check_named(spec, match["module"], match["name"])
+        return
+    raise NetgrainError(
+        f"There is no built-in model called {head!r}.{did_you_mean(head, BUILTIN_NAMES)} Known models: "
+        f"{', '.join(BUILTIN_NAMES)}; your own is written path/file.py:name or package.module:name."
+    )
+
+
+def _check_named(spec: str, source: str, name: str | None) -> None:
+    if not name:
+        raise NetgrainError(
+            f"{spec!r} names {source!r} but no model in it: write {source}:NAME with the class or function "
+            "that returns the model."
+        )
 
 
 def _load(spec: str, defaults: Mapping[str, object], base: Path) -> ModelSpec:
@@ -93,8 +194,6 @@ def _load(spec: str, defaults: Mapping[str, object], base: Path) -> ModelSpec:
     options = _options(spec, text)
     parameters = _parameters(make)
     _check_options(spec, options, parameters)
-    if folder is None:
-        _check_options(spec, defaults, parameters)
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     options = {key: value for key, value in defaults.items() if key in named} | options
     _check_complete(spec, options, parameters)
@@ -111,22 +210,27 @@ def _load(spec: str, defaults: Mapping[str, object], base: Path) -> ModelSpec:
 def _find(spec: str, base: Path) -> tuple[Callable[..., object], str, Path | None]:
     """The callable that a text names, the text of its options, and the folder of the user's code."""
     head, _, rest = spec.partition(":")
-    if builtin := BUILTIN.get(head.strip().casefold()):
-        return builtin, rest, None
+    if place := BUILTIN.get(head.strip().casefold()):
+        module, _, name = place.partition(":")
+        return getattr(importlib.import_module(module), name), rest, None
     if head.strip().casefold() == TIMM:
+        from netgrain.models.timm_models import find_timm
+
         return *find_timm(spec), None
     check_name(spec, base)
     if match := FILE.fullmatch(spec):
         file = path_of(match["file"], base)
-        module = module_from_file(file, match["file"])
-        return _callable_in(module, match["name"], match["file"]), match["options"] or "", file.parent
+        found = module_from_file(file, match["file"])
+        return _callable_in(found, match["name"], match["file"]), match["options"] or "", file.parent
     match = MODULE.fullmatch(spec)
     assert match is not None, "check_name lets nothing else through"
-    module = module_by_name(match["module"], base, BUILTIN_NAMES)
-    return _callable_in(module, match["name"], match["module"]), match["options"] or "", base
+    found = module_by_name(match["module"], base, BUILTIN_NAMES)
+    return _callable_in(found, match["name"], match["module"]), match["options"] or "", base
 
 
 def _callable_in(module: ModuleType, name: str, source: str) -> Callable[..., object]:
+    from torch import nn
+
     if not hasattr(module, name):
         public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
         raise NetgrainError(

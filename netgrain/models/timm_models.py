@@ -15,10 +15,9 @@ import torch
 from torch import nn
 
 from netgrain.models.arguments import check_whole_number
-from netgrain.models.names import TIMM
 from netgrain.runtime.errors import NetgrainError, did_you_mean, install
 
-PREFIX = TIMM
+PREFIX = "timm"
 MISSING = ("nms", "qnms")
 _declared: list[torch.library.Library] = []  # a library that is collected takes its operators along
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netgrain.models.names import no_file
 from netgrain.runtime.errors import NetgrainError, did_you_mean
 from netgrain.runtime.files import is_file
 
@@ -120,3 +119,23 @@ def _import_failed(written: str, file: str | None, error: BaseException) -> Netg
     if "relative import" in str(error):
         hint = "A file inside a package is written package.module:name"
     return NetgrainError(f"{written!r} could not be imported ({type(error).__name__}: {error}{where}). {hint}.")
+
+
+def path_of(text: str, base: Path) -> Path:
+    """The file that a text names, seen from a folder."""
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except (ValueError, RuntimeError, OSError) as e:  # a zero byte, nobody's home, links in a circle
+        raise NetgrainError(f"{text!r} cannot be the path of a file ({e}): check how it is written.") from e
+
+
+def no_file(written: str, file: Path) -> str:
+    """What to say of a file that is not there."""
+    try:
+        beside = [other.name for other in file.parent.glob("*.py")]
+    except OSError:  # a name too long for a folder
+        beside = []
+    return (
+        f"There is no file {written!r} (looked for {file}).{did_you_mean(file.name, beside)} "
+        "Check the path, or the folder you are in."
+    )

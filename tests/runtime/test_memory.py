@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from netgrain.cli import doctor
 from netgrain.cli.app import app
-from netgrain.models import BUILTIN_NAMES, load_model
+from netgrain.models import load_model
+from netgrain.models.specs import BUILTIN_NAMES
 from netgrain.runtime import memory
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import all_memory, free_memory, in_words, shortage, weights_in_bytes
