@@ -250,7 +250,7 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, Any,
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new, strict=True)):
             yield from differences(a, b, f"{where}[{i}]")
-    elif old != new:
+    elif old != new and json.dumps(old) != json.dumps(new):  # NaN is not equal to itself
         yield where, old, new
 
 
