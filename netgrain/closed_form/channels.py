@@ -1,11 +1,11 @@
 """What one channel of a feature map is, as a random function of position.
 
-Channels of one layer are copies of one process: independent weights make them so. A process knows its second moment
-E[v(p) v(p')]; how an activation's slope varies over it is asked by `slope_kernel`. Where Gaussian formulas end (a sum
-with something that went through an activation, a maximum, statistics of data) it raises `NeedsMembers`, and the pass
-is repeated with the channels of real members (`Observed`).
+Channels of one layer are copies of one random function: independent weights make them so. A channel knows its second
+moment E[v(p) v(p')]; how an activation's slope varies over it is asked by `slope_kernel`. Where Gaussian formulas end
+(a sum with something that went through an activation, a maximum, statistics of data) it raises `NeedsMembers`, and the
+pass is repeated with the channels of real members (`ObservedChannel`).
 
-Where G is multiplied with directions, a process also knows its `tangent`: the derivative of E[v(p) v(p')] in the input
+Where G is multiplied with directions, a channel also knows its `tangent`: the derivative of E[v(p) v(p')] in the input
 behind p', along each of them (see `dependence`). None means zero: nothing here depends on the input.
 """
 
@@ -27,7 +27,7 @@ from netgrain.families.initialisation import TensorLaw
 
 
 class NeedsMembers(Exception):
-    """The channel process has no Gaussian formula here; its law has to be observed on members."""
+    """The channel has no Gaussian formula here; its law has to be observed on members."""
 
 
 class AtKink(Exception):
@@ -285,7 +285,7 @@ class Moved(Channel):
 
 @dataclass(frozen=True, eq=False)
 class Activated(Channel):
-    """φ of another process."""
+    """φ of another channel."""
 
     activation: Activation
     of: GaussianChannel | BiasOnly
@@ -323,19 +323,19 @@ class ObservedChannel(Channel):
         raise AssertionError("observed passes carry no forward moments")
 
 
-def activated(activation: Activation, process: Channel) -> Channel:
-    """The process after an activation."""
-    if isinstance(process, ConstantChannel):
-        if process.value in activation.kinks:
+def activated(activation: Activation, channel: Channel) -> Channel:
+    """The channel after an activation."""
+    if isinstance(channel, ConstantChannel):
+        if channel.value in activation.kinks:
             raise AtKink
-        return ConstantChannel(float(activation(torch.tensor(process.value, dtype=torch.float64))), process.sizes)
-    if isinstance(process, GaussianChannel | BiasOnly):
-        return Activated(activation, process)
+        return ConstantChannel(float(activation(torch.tensor(channel.value, dtype=torch.float64))), channel.sizes)
+    if isinstance(channel, GaussianChannel | BiasOnly):
+        return Activated(activation, channel)
     raise NeedsMembers("an activation of something that is not Gaussian")
 
 
 def summed(a: Channel, b: Channel) -> Channel:
-    """a + b for independent processes of which one is centred."""
+    """a + b for independent channels of which one is centred."""
     if isinstance(a, ConstantChannel):
         a, b = b, a
     if isinstance(b, ConstantChannel):

@@ -1,7 +1,8 @@
 """Feature maps during a pass: how tensor axes are made of channels and positions, and the gradients that meet there.
 
-Every tensor axis is a product of *atoms*: the channel atom (whose entries are copies of one process) and position
-atoms. Reshaping, permuting and flattening only regroup atoms; convolutions, pools and slices act on one of them.
+Every tensor axis is a product of *atoms*: the channel atom (whose entries are copies of one random function) and
+position atoms. Reshaping, permuting and flattening only regroup atoms; convolutions, pools and slices act on one of
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Axes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """A gradient was multiplied by φ' of this process."""
+    """A gradient was multiplied by φ' of this channel."""
 
     activation: Activation
     of: Channel
@@ -71,10 +72,10 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class ChannelBlock:
-    """Channels that are copies of one process."""
+    """Channels that are copies of one random function."""
 
     channels: int
-    process: Channel
+    channel: Channel
     sources: frozenset[int]  # steps whose weights make these channels random
     fresh: bool = False  # linear in zero-mean weights that nothing else here depends on
     narrow: str = ""  # a depthwise layer that keeps this channel from ever being Gaussian
@@ -125,7 +126,7 @@ class FeatureMap:
             start += b.channels
 
     def observed(self, tensor: Tensor) -> list[ObservedChannel]:
-        """A real tensor (points, *shape) as processes, one per block."""
+        """A real tensor (points, *shape) as channels, one per block."""
         n = len(tensor)
         atoms = [a for axis in self.axes for a in axis]
         split = tensor.double().reshape(n, *(self.size(a) for a in atoms))
@@ -152,12 +153,12 @@ def derived(
 ) -> FeatureMap:
     """A linear map of positions, the same for every channel. averager: needed where the map mixes positions."""
 
-    def moved(process: Channel) -> Channel:
-        if isinstance(process, ObservedChannel):
-            return ObservedChannel(process.values[..., :0], sizes)  # the real numbers are filled in by the pass
-        return process.mapped(on_points) if isinstance(process, Points) else process.moved(forward)
+    def moved(channel: Channel) -> Channel:
+        if isinstance(channel, ObservedChannel):
+            return ObservedChannel(channel.values[..., :0], sizes)  # the real numbers are filled in by the pass
+        return channel.mapped(on_points) if isinstance(channel, Points) else channel.moved(forward)
 
-    blocks = tuple(replace(b, process=moved(b.process)) for b in value.blocks)
+    blocks = tuple(replace(b, channel=moved(b.channel)) for b in value.blocks)
 
     def send(block: int, term: Term) -> None:
         if term.factors and averager is not None:
@@ -276,7 +277,7 @@ def cut_channels(
     for i, ((a, b), block) in enumerate(zip(value.spans(), value.blocks, strict=True)):
         count = min(b, stop) - max(a, start)
         if count > 0:
-            kept.append((i, ChannelBlock(count, block.process, block.sources, block.fresh, block.narrow)))
+            kept.append((i, ChannelBlock(count, block.channel, block.sources, block.fresh, block.narrow)))
 
     def send(block: int, term: Term) -> None:
         # spread over all channels of the block: their average is what the layers below see

@@ -16,61 +16,11 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.kronecker_sums import Factors, compressed, written_out
+from netgrain.families.convolution import Taps, gathered, scattered
 from netgrain.families.trace import Unsupported
 
 MOST_TERMS = 48  # a longer sum of Kronecker products is compressed
 LARGEST = 4096  # positions of a Full moment: 128 MiB in float64
-
-
-@dataclass(frozen=True)
-class Taps:
-    """One axis of a convolution: output q meets input stride·q + dilation·t − padding through kernel entry t."""
-
-    size: int  # input positions
-    out: int  # output positions
-    kernel: int
-    stride: int = 1
-    padding: int = 0
-    dilation: int = 1
-
-    def windows(self) -> list[tuple[slice, slice]]:
-        """For each kernel entry, the outputs that see the image through it, and the inputs they see."""
-        found = []
-        for t in range(self.kernel):
-            offset = self.dilation * t - self.padding
-            first = max(0, math.ceil(-offset / self.stride))
-            last = min(self.out - 1, (self.size - 1 - offset) // self.stride)
-            if last >= first:
-                start = self.stride * first + offset
-                stop = self.stride * last + offset + 1
-                found.append((slice(first, last + 1), slice(start, stop, self.stride)))
-        return found
-
-
-def gathered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
-    """Σ_t T[s·q+t, s·q'+t] over two dimensions of a tensor: from inputs to outputs."""
-    shape = list(T.shape)
-    shape[a] = shape[b] = taps.out
-    out = T.new_zeros(shape)
-    for outputs, inputs in taps.windows():
-        out[_at(T.dim(), a, b, outputs)] += T[_at(T.dim(), a, b, inputs)]
-    return out
-
-
-def scattered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
-    """The adjoint of `gathered`: from outputs to inputs."""
-    shape = list(T.shape)
-    shape[a] = shape[b] = taps.size
-    out = T.new_zeros(shape)
-    for outputs, inputs in taps.windows():
-        out[_at(T.dim(), a, b, inputs)] += T[_at(T.dim(), a, b, outputs)]
-    return out
-
-
-def _at(dims: int, a: int, b: int, where: slice) -> tuple[slice, ...]:
-    index = [slice(None)] * dims
-    index[a] = index[b] = where
-    return tuple(index)
 
 
 class Moment(ABC):

@@ -1,4 +1,4 @@
-"""One pass: processes forward through the recorded steps, second moments of gradients back to the input."""
+"""One pass: channels forward through the recorded steps, second moments of gradients back to the input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from netgrain.runtime.errors import NetgrainError
 class Propagation:
     """The second moment of the input gradient of a traced module, at the origin or at some points.
 
-    seen: a trace of a real member at these points, whose channels then stand for the channel processes.
+    seen: a trace of a real member at these points, whose channels then stand for the channels of the formulas.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Propagation:
         return total
 
     def _observe(self, value: FeatureMap, tensor: Tensor) -> None:
-        processes = value.observed(tensor)
+        observed = value.observed(tensor)
         value.blocks = tuple(
             ChannelBlock(b.channels, p, b.sources, b.fresh, b.narrow)
-            for b, p in zip(value.blocks, processes, strict=True)
+            for b, p in zip(value.blocks, observed, strict=True)
         )
 
     def _seed(self, y: FeatureMap) -> None:

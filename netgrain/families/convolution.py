@@ -4,8 +4,8 @@ With zero-mean uncorrelated weights of variance v, the gradient at the input has
 
     E[∇x ∇xᵀ] = v · Σ_Δ S_Δ Q S_Δᵀ,      Q = Σ_o E[g_o g_oᵀ],
 
-where S_Δ puts output position q at input position stride·q + dilation·Δ − padding. Everything here works in any number
-of spatial dimensions with plain slices of a padded canvas; no index table is built.
+where S_Δ puts output position q at input position stride·q + dilation·Δ − padding. `Taps` is that map along one axis;
+everything here works in any number of dimensions with its plain slices, and no index table is built.
 """
 
 from __future__ import annotations
@@ -15,8 +15,58 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Taps:
+    """One axis of a convolution: output q meets input stride·q + dilation·t − padding through kernel entry t."""
+
+    size: int  # input positions
+    out: int  # output positions
+    kernel: int
+    stride: int = 1
+    padding: int = 0  # before the first input
+    dilation: int = 1
+
+    def windows(self) -> list[tuple[slice, slice]]:
+        """For each kernel entry, the outputs that see the image through it, and the inputs they see."""
+        found = []
+        for t in range(self.kernel):
+            offset = self.dilation * t - self.padding
+            first = max(0, math.ceil(-offset / self.stride))
+            last = min(self.out - 1, (self.size - 1 - offset) // self.stride)
+            count = max(0, last + 1 - first)
+            start = self.stride * first + offset if count else 0
+            stop = start + self.stride * (count - 1) + 1 if count else 0
+            found.append((slice(first, first + count), slice(start, stop, self.stride)))
+        return found
+
+
+def gathered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
+    """Σ_t T[s·q+t, s·q'+t] over two dimensions of a tensor: from inputs to outputs."""
+    shape = list(T.shape)
+    shape[a] = shape[b] = taps.out
+    out = T.new_zeros(shape)
+    for outputs, inputs in taps.windows():
+        out[_at(T.dim(), a, b, outputs)] += T[_at(T.dim(), a, b, inputs)]
+    return out
+
+
+def scattered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
+    """The adjoint of `gathered`: from outputs to inputs."""
+    shape = list(T.shape)
+    shape[a] = shape[b] = taps.size
+    out = T.new_zeros(shape)
+    for outputs, inputs in taps.windows():
+        out[_at(T.dim(), a, b, inputs)] += T[_at(T.dim(), a, b, outputs)]
+    return out
+
+
+def _at(dims: int, a: int, b: int, where: slice) -> tuple[slice, ...]:
+    index = [slice(None)] * dims
+    index[a] = index[b] = where
+    return tuple(index)
 
 
 @dataclass(frozen=True)
@@ -63,51 +113,40 @@ class ConvStem:
         sizes = (self.spatial, self.kernel, self.stride, self.padding, self.dilation)
         return len(self.spatial) == 2 and all(a == b for a, b in sizes)
 
-    @property
-    def _canvas(self) -> tuple[int, ...]:
-        return tuple(n + lo + hi for n, (lo, hi) in zip(self.spatial, self.padding, strict=True))
-
-    @property
-    def _inside(self) -> tuple[slice, ...]:
-        return tuple(slice(lo, lo + n) for n, (lo, _) in zip(self.spatial, self.padding, strict=True))
-
-    def _windows(self) -> Iterator[tuple[slice, ...]]:
-        """For each kernel entry Δ, the slice of the padded canvas that all output positions see through it."""
-        for delta in itertools.product(*(range(k) for k in self.kernel)):
-            yield tuple(
-                slice(dil * t, dil * t + s * (m - 1) + 1, s)
-                for t, dil, s, m in zip(delta, self.dilation, self.stride, self.out, strict=True)
-            )
+    def _windows(self) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+        """For each kernel entry Δ, the output positions that see the image through it, and the inputs they see."""
+        sizes = zip(self.spatial, self.out, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        axes = [Taps(n, m, k, s, lo, dil) for n, m, k, s, (lo, _), dil in sizes]
+        for entry in itertools.product(*(taps.windows() for taps in axes)):
+            yield tuple(outputs for outputs, _ in entry), tuple(inputs for _, inputs in entry)
 
     def push(self, Q: Tensor) -> Tensor:
         """Σ_Δ S_Δ Q S_Δᵀ: from (out, out) to (input, input)."""
-        canvas = Q.new_zeros(self._canvas * 2)
+        H = Q.new_zeros(self.spatial * 2)
         view = Q.reshape(self.out * 2)
-        for window in self._windows():
-            canvas[window * 2] += view
-        return canvas[self._inside * 2].reshape(self.size, self.size)
+        for outputs, inputs in self._windows():
+            H[inputs * 2] += view[outputs * 2]
+        return H.reshape(self.size, self.size)
 
     def pull(self, H: Tensor) -> Tensor:
         """The adjoint of `push`: Σ_Δ S_Δᵀ H S_Δ, from (input, input) to (out, out)."""
-        canvas = H.new_zeros(self._canvas * 2)
-        canvas[self._inside * 2] = H.reshape(self.spatial * 2)
-        total = H.new_zeros(self.out * 2)
-        for window in self._windows():
-            total += canvas[window * 2]
-        return total.reshape(self.out_size, self.out_size)
+        Q = H.new_zeros(self.out * 2)
+        view = H.reshape(self.spatial * 2)
+        for outputs, inputs in self._windows():
+            Q[outputs * 2] += view[inputs * 2]
+        return Q.reshape(self.out_size, self.out_size)
 
     def gather(self, V: Tensor) -> Tensor:
         """S_Δᵀ v for every Δ: from (batch, input) to (batch, kernel entries, out)."""
-        batch = V.shape[0]
-        canvas = V.new_zeros((batch, *self._canvas))
-        canvas[(slice(None), *self._inside)] = V.reshape(batch, *self.spatial)
-        seen = [canvas[(slice(None), *window)].reshape(batch, -1) for window in self._windows()]
-        return torch.stack(seen, dim=1)
+        view, every = V.reshape(len(V), *self.spatial), slice(None)
+        seen = V.new_zeros(len(V), math.prod(self.kernel), *self.out)
+        for entry, (outputs, inputs) in enumerate(self._windows()):
+            seen[:, entry][(every, *outputs)] = view[(every, *inputs)]
+        return seen.flatten(2)
 
     def scatter(self, U: Tensor) -> Tensor:
         """Σ_Δ S_Δ u_Δ: from (batch, kernel entries, out) to (batch, input)."""
-        batch = U.shape[0]
-        canvas = U.new_zeros((batch, *self._canvas))
-        for entry, window in enumerate(self._windows()):
-            canvas[(slice(None), *window)] += U[:, entry].reshape(batch, *self.out)
-        return canvas[(slice(None), *self._inside)].reshape(batch, self.size)
+        total, every = U.new_zeros(len(U), *self.spatial), slice(None)
+        for entry, (outputs, inputs) in enumerate(self._windows()):
+            total[(every, *inputs)] += U[:, entry].reshape(len(U), *self.out)[(every, *outputs)]
+        return total.reshape(len(U), self.size)

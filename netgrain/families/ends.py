@@ -107,7 +107,7 @@ def entry_of(trace: Trace, model: nn.Module, initialisation: Initialisation) -> 
 
 def with_law(name: str, layer: nn.Module, layout: Tensor, initialisation: Initialisation) -> Entry | Reason:
     law = centred_law(name, initialisation)
-    return law if isinstance(law, Reason) else Entry(name, *_structure(layer, layout), law)
+    return law if isinstance(law, Reason) else Entry(name, *structure_of(layer, layout), law)
 
 
 def _entering_step(trace: Trace) -> tuple[Step, Tensor] | Reason:
@@ -244,7 +244,7 @@ def _around(trace: Trace, step: Step) -> Reason | None:
     return Reason("other way", step.module, f"x also reaches the output around '{step.module}'")
 
 
-def _structure(layer: nn.Module, layout: Tensor) -> tuple[ConvStem | None, int, int, Tensor]:
+def structure_of(layer: nn.Module, layout: Tensor) -> tuple[ConvStem | None, int, int, Tensor]:
     """Overlapping windows or not, positions, copies, and the coordinates of x copy after copy."""
     if isinstance(layer, nn.Linear):
         features = layout.shape[-1]

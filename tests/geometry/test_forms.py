@@ -2,13 +2,11 @@
 
 import pytest
 import torch
-from torch import nn
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
 from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
-from tests import naive
 
 torch.manual_seed(0)
 STEM = ConvStem((4, 5), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1))
@@ -97,35 +95,6 @@ def test_batching_keeps_the_matrix_and_the_members() -> None:
 def test_a_matrix_that_does_not_fit_is_refused_with_the_number() -> None:
     with pytest.raises(NetgrainError, match=rf"{DENSE_LIMIT + 1} x {DENSE_LIMIT + 1} matrix would take 0.5 GiB"):
         Factored(torch.zeros(1, DENSE_LIMIT + 1)).dense()
-
-
-CONVOLUTIONS = [
-    (nn.Conv1d(1, 1, 3, stride=2, padding=1, bias=False), (7,)),
-    (nn.Conv2d(1, 1, 3, padding=1, bias=False), (5, 6)),
-    (nn.Conv2d(1, 1, (3, 2), stride=(2, 3), padding=(2, 0), dilation=(2, 1), bias=False), (8, 7)),
-    (nn.Conv2d(1, 1, 2, padding="same", bias=False), (4, 4)),
-    (nn.Conv3d(1, 1, 2, stride=(1, 2, 1), padding=(1, 0, 1), bias=False), (3, 4, 3)),
-]
-
-
-@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
-@pytest.mark.parametrize(("layer", "spatial"), CONVOLUTIONS)
-def test_stem_carries_second_moments_as_the_convolution_does(layer: nn.Module, spatial: tuple[int, ...]) -> None:
-    from netgrain.geometry.first_layer import _structure
-
-    layer = layer.double()
-    layout = torch.arange(torch.Size(spatial).numel()).reshape(1, *spatial)
-    stem = _structure(layer, layout)[0]
-    assert stem is not None
-    assert stem.out == tuple(layer(torch.zeros(1, 1, *spatial, dtype=torch.float64)).shape[2:])
-    A = torch.randn(stem.out_size, 4, dtype=torch.float64)
-    Q = A @ A.T
-    pushed = stem.push(Q)
-    torch.testing.assert_close(pushed, naive.spread(layer, spatial, Q))
-    H = torch.randn(stem.size, stem.size, dtype=torch.float64)
-    assert float((stem.pull(H) * Q).sum()) == pytest.approx(float((H * pushed).sum()))
-    V = torch.randn(2, stem.size, dtype=torch.float64)
-    torch.testing.assert_close(stem.scatter(stem.gather(V) @ Q), V @ pushed)
 
 
 def test_many_vectors_of_few_numbers_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

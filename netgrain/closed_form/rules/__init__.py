@@ -1,4 +1,4 @@
-"""What rules share: one rule per torch function says what it makes of the process of a channel, and how it sends the
+"""What rules share: one rule per torch function says what it makes of a channel, and how it sends the
 second moments of gradients back.
 
 Rules that mix channels with random weights end one stretch of the network and begin the next: there, and only there,
@@ -89,13 +89,13 @@ def channels_first(x: FeatureMap, step: Step) -> FeatureMap:
 
 
 def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) -> FeatureMap:
-    def process(b: ChannelBlock) -> Channel:
+    def changed(b: ChannelBlock) -> Channel:
         if run.observing:
-            return b.process
-        scaled = b.process.scaled(gain)
-        return scaled if shift == 0 else summed(scaled, ConstantChannel(shift, b.process.sizes))
+            return b.channel
+        scaled = b.channel.scaled(gain)
+        return scaled if shift == 0 else summed(scaled, ConstantChannel(shift, b.channel.sizes))
 
-    blocks = tuple(ChannelBlock(b.channels, process(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(ChannelBlock(b.channels, changed(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         x.receive(block, term.scaled(gain**2))

@@ -67,7 +67,7 @@ def _affine(step: Step, weight: Any, bias: Any, run: Pass) -> tuple[float, float
 
 @rule("layer_norm", "group_norm", "rms_norm")
 def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    """In a wide layer the statistics over channels are those of the process: a known scale at each position."""
+    """In a wide layer the statistics over channels are those of one channel: a known scale at each position."""
     x = values[0]
     names = {
         "layer_norm": ("normalized_shape", "weight", "bias", "eps"),
@@ -107,20 +107,20 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 
     tied = _tied(step, x, run, scale, spread + eps, inside)
 
-    def process(b: ChannelBlock) -> Channel:
+    def changed(b: ChannelBlock) -> Channel:
         if run.observing:
-            return b.process
-        if tied is not None and isinstance(b.process, GaussianChannel):
-            out: Channel = GaussianChannel(gained(b.process.covariance), 0.0, b.process.width, tied.along())
+            return b.channel
+        if tied is not None and isinstance(b.channel, GaussianChannel):
+            out: Channel = GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width, tied.along())
         elif flat and len(scale) == 1 and not bool((mean != 0).any()):
-            out = b.process.scaled(float(scale[0, 0]))
-        elif isinstance(b.process, GaussianChannel) and b.process.centre == 0:
-            out = GaussianChannel(gained(b.process.covariance), 0.0, b.process.width)
+            out = b.channel.scaled(float(scale[0, 0]))
+        elif isinstance(b.channel, GaussianChannel) and b.channel.centre == 0:
+            out = GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width)
         else:
             raise NeedsMembers(f"{step.where} of something with a mean")
         return out if beta == 0 else summed(out, ConstantChannel(beta, x.sizes))
 
-    blocks = tuple(ChannelBlock(b.channels, process(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(ChannelBlock(b.channels, changed(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         if tied is None:
@@ -137,7 +137,7 @@ def _tied(step: Step, x: FeatureMap, run: Pass, scale: Tensor, spread: Tensor, i
     """How the scale depends on the input, where directions are followed."""
     if not run.tracking:
         return None
-    block = x.blocks[0].process
+    block = x.blocks[0].channel
     if len(x.blocks) > 1 or not isinstance(block, GaussianChannel) or block.centre != 0:
         run.leaves_out(f"{step.where} normalises something that is not a centred Gaussian")
         return None
@@ -164,14 +164,14 @@ def _channel_statistics(step: Step, x: FeatureMap, run: Pass, centred: bool) -> 
     positions = math.prod(x.sizes)
     for b in x.blocks:
         share = b.channels / x.channels
-        m = b.process.second()
+        m = b.channel.second()
         value = m.constant()
         diagonal = (
             value.reshape(-1, 1) if value is not None else m.full()._written_out().matrices().diagonal(dim1=1, dim2=2)
         )
         squares.append(share * diagonal.expand(-1, positions))
         means.append(
-            share * (b.process.mean() if centred else torch.zeros(1, 1, dtype=torch.float64)).expand(-1, positions)
+            share * (b.channel.mean() if centred else torch.zeros(1, 1, dtype=torch.float64)).expand(-1, positions)
         )
     return sum(means[1:], means[0]), sum(squares[1:], squares[0])
 

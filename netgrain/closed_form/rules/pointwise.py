@@ -25,23 +25,23 @@ from netgrain.families.trace import Ref, Step, Unsupported, Weight
 def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) -> FeatureMap:
     blocks = []
     for b in x.blocks:
-        process: Channel
-        if isinstance(b.process, Points):
+        channel: Channel
+        if isinstance(b.channel, Points):
             raise Unsupported(f"{step.where} is an activation of the input itself")
         if run.observing:
-            process = b.process
-            if run.at_origin and isinstance(process, ObservedChannel) and _on_kink(process.values, activation):
+            channel = b.channel
+            if run.at_origin and isinstance(channel, ObservedChannel) and _on_kink(channel.values, activation):
                 raise AtKink
         else:
-            process = activated(activation, b.process)
-        if b.narrow and not isinstance(b.process, ConstantChannel):
+            channel = activated(activation, b.channel)
+        if b.narrow and not isinstance(b.channel, ConstantChannel):
             raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
         if not activation.continuous:
             run.leaves_out(f"{step.where} jumps, which gradients do not see")
-        blocks.append(ChannelBlock(b.channels, process, b.sources, fresh=False, narrow=b.narrow))
+        blocks.append(ChannelBlock(b.channels, channel, b.sources, fresh=False, narrow=b.narrow))
 
     def send(block: int, term: Term) -> None:
-        of = x.blocks[block].process
+        of = x.blocks[block].channel
         if term.averaged and not isinstance(of, ConstantChannel):
             raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
         x.receive(block, replace(term, factors=(*term.factors, _slope(activation, of))))
@@ -66,7 +66,7 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         raise Unsupported(f"{step.where} returns the places of its maxima")
     sizes = step.shapes[0][2:]
     if not run.observing:
-        if all(isinstance(b.process, ConstantChannel) for b in x.blocks):
+        if all(isinstance(b.channel, ConstantChannel) for b in x.blocks):
             raise AtKink
         raise NeedsMembers(f"{step.where} has no closed form")
     seen = run.tensor(step.args[0])
@@ -82,7 +82,7 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
             raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
         x.receive(block, replace(term, factors=(*term.factors, choices[block])))
 
-    blocks = tuple(ChannelBlock(b.channels, b.process, b.sources, False, b.narrow) for b in x.blocks)
+    blocks = tuple(ChannelBlock(b.channels, b.channel, b.sources, False, b.narrow) for b in x.blocks)
     return FeatureMap(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
 
 
@@ -123,10 +123,10 @@ def _shifted(step: Step, x: FeatureMap, run: Pass) -> FeatureMap:
     gain, shift = (-1.0, number) if reverse or step.name == "rsub" else (1.0, -number if "sub" in step.name else number)
     if number == 0 and gain == 1:
         return renamed(x, x.axes, step)
-    if any(isinstance(b.process, Points) for b in x.blocks):
-        points = x.blocks[0].process
+    if any(isinstance(b.channel, Points) for b in x.blocks):
+        points = x.blocks[0].channel
         assert isinstance(points, Points)
-        block = replace(x.blocks[0], process=points.mapped(lambda values: values * gain, shift))
+        block = replace(x.blocks[0], channel=points.mapped(lambda values: values * gain, shift))
         return FeatureMap(x.axes, x.sizes, (block,), step, x.receive)
     return affine_map(step, x, gain, shift, run)
 
@@ -156,14 +156,14 @@ def _residual(step: Step, a: FeatureMap, b: FeatureMap, sign: float, run: Pass) 
     for stop in bounds:
         i, j = _block_at(a, start), _block_at(b, start)
         u, v = a.blocks[i], b.blocks[j]
-        fixed = all(isinstance(w.process, ConstantChannel) for w in (u, v))
+        fixed = all(isinstance(w.channel, ConstantChannel) for w in (u, v))
         if u.sources & v.sources:
             raise Unsupported(f"{step.where} adds two functions of the same channels")
         if not (u.fresh or v.fresh) and not fixed:
             raise Unsupported(f"{step.where} adds a branch that ends in an activation")
-        process = u.process if run.observing else summed(u.process, v.process.scaled(sign))
+        channel = u.channel if run.observing else summed(u.channel, v.channel.scaled(sign))
         blocks.append(
-            ChannelBlock(stop - start, process, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow)
+            ChannelBlock(stop - start, channel, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow)
         )
         owners.append((i, j))
         start = stop

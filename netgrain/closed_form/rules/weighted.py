@@ -19,8 +19,9 @@ from netgrain.closed_form.channels import (
     sum_or_none,
 )
 from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
-from netgrain.closed_form.moments import Moment, Taps, ones
+from netgrain.closed_form.moments import Moment, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
+from netgrain.families.convolution import Taps
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Step, Unsupported, Weight
 
@@ -70,7 +71,7 @@ def _convolution(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if any(CHANNEL in axis for axis in spatial):
         raise Unsupported(f"{step.where} slides over channels")
     _check_mixes_channels(x, x.axes[0], step)
-    still = all(isinstance(b.process, ConstantChannel) and b.process.value == 0 for b in x.blocks)
+    still = all(isinstance(b.channel, ConstantChannel) and b.channel.value == 0 for b in x.blocks)
     if groups > 1 and contracted and (CHANNEL in x.axes[0] or not still):
         raise Unsupported(f"{step.where} treats the channels of its input separately")
     count = len(contracted)
@@ -130,18 +131,18 @@ def _weighted(
     blocks = []
     for part in [[b] for b in x.blocks] if depthwise else [list(x.blocks)]:
         width = math.prod(inside) * sum(b.channels for b in part) // groups
-        if any(isinstance(b.process, Points) for b in part):  # known numbers: every weight is a term of its own
+        if any(isinstance(b.channel, Points) for b in part):  # known numbers: every weight is a term of its own
             width *= math.prod(t.kernel for t, _ in taps)
             run.first_layer(law, width)
             if law.kind == "normal":  # a sum of known multiples of normal weights is normal
                 width = 2**31
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
-        process = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
+        channel = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
         narrow = ""
-        if depthwise and not isinstance(part[0].process, ConstantChannel):
+        if depthwise and not isinstance(part[0].channel, ConstantChannel):
             narrow = step.where
         channels = part[0].channels * per_block if depthwise else out
-        blocks.append(ChannelBlock(channels, process, source, fresh=True, narrow=narrow))
+        blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
 
     def send(block: int, term: Term) -> None:
         if term.factors:
@@ -170,13 +171,13 @@ def _after_weights(
     tangent: Moment | None = None
     channels = sum(b.channels for b in blocks)
     for b in blocks:
-        if isinstance(b.process, ConstantChannel) and b.process.value == 0:
+        if isinstance(b.channel, ConstantChannel) and b.channel.value == 0:
             continue
         contracted = list(range(count))
-        if isinstance(b.process, Points):
-            m, t = b.process.traced(contracted), b.process.traced_tangent(contracted)
+        if isinstance(b.channel, Points):
+            m, t = b.channel.traced(contracted), b.channel.traced_tangent(contracted)
         else:
-            m, t = b.process.second().traced(contracted), b.process.second_tangent()
+            m, t = b.channel.second().traced(contracted), b.channel.second_tangent()
             t = None if t is None else t.traced(contracted)
         share = b.channels / channels
         total = sum_or_none(total, m.scaled(share))
