@@ -1,12 +1,13 @@
-"""What the callbacks share: points out of a data loader without disturbing it, and the sentence for a missing extra."""
+"""What the callbacks share: their tracker, and points out of a data loader without disturbing it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -16,6 +17,8 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
+from netgrain.complexity.functions import Of
+from netgrain.complexity.tracker import ComplexityTracker, scalars
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.randomness import derived_seed, seeded
 
@@ -27,6 +30,72 @@ class MissingExtra(NetgrainError, ImportError):
 
     def __init__(self, framework: str, extra: str) -> None:
         super().__init__(f"{framework} is not installed; install it with: {install(extra)}.")
+
+
+class TrackerInside:
+    """A ComplexityTracker inside somebody else's training loop: its options, how it is made, and what is new.
+
+    A callback prepares one with the user's options, makes the tracker when there is a model, and logs `new_scalars`.
+    """
+
+    X: Any
+    y: Tensor | None
+    tracker: ComplexityTracker | None
+
+    def prepare(
+        self,
+        X: Any,
+        y: Tensor | None,
+        *,
+        X_test: Tensor | None = None,
+        every: int,
+        of: Of,
+        layer: str | None,
+        points: int | None,
+        estimator: str,
+        rel_error: float,
+        seed: int,
+    ) -> None:
+        """Keep the user's inputs and options; those of the tracker are checked when it is made."""
+        if X is None and y is not None:
+            raise NetgrainError("labels y were given without their inputs; pass both, as in ComplexityCallback(X, y).")
+        self.X, self.y, self.tracker = X, y, None
+        self.points, self.seed = points, seed
+        self._tracker_on = partial(
+            _made,
+            X_test=X_test,
+            every=every,
+            of=of,
+            layer=layer,
+            points=points,
+            estimator=estimator,
+            rel_error=rel_error,
+            seed=seed,
+        )
+
+    def made(
+        self, model: nn.Module, X: Tensor, y: Tensor | None, kind: type[ComplexityTracker] = ComplexityTracker
+    ) -> ComplexityTracker:
+        """A tracker on these points; labels that the user did not give and that do not fit are left out."""
+        try:
+            return self._tracker_on(kind, model, X, y)
+        except NetgrainError:
+            if self.y is not None or y is None:
+                raise
+            return self._tracker_on(kind, model, X, None)  # labels nobody gave, of another kind of task
+
+    def new_scalars(self, step: int, *, force: bool = False) -> dict[str, float] | None:
+        """What a step gives that was not measured before, under the names of a log."""
+        if self.tracker is None or step in self.tracker.steps:  # several batches may share a step of the optimiser
+            return None
+        row = self.tracker(step, force=force)
+        return None if row is None else scalars(row)
+
+
+def _made(
+    kind: type[ComplexityTracker], model: nn.Module, X: Tensor, y: Tensor | None, **options: Any
+) -> ComplexityTracker:
+    return kind(model, X, y, **options)
 
 
 def random_batch(loader: Any, count: int | None, seed: int, *, any_sampler: bool = False) -> Any | None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from netgrain.complexity.callbacks import MissingExtra, inputs_and_labels, random_batch
+from netgrain.complexity.callbacks import MissingExtra, TrackerInside, inputs_and_labels, random_batch
 from netgrain.complexity.functions import Of
-from netgrain.complexity.tracker import ComplexityTracker, scalars
+from netgrain.complexity.tracker import ComplexityTracker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 NAMESPACES = ("lightning.pytorch", "pytorch_lightning")
@@ -28,7 +28,7 @@ def _callback_class() -> Any:
     raise MissingExtra("Lightning", "lightning")
 
 
-class ComplexityCallback(_callback_class()):  # type: ignore[misc]
+class ComplexityCallback(TrackerInside, _callback_class()):  # type: ignore[misc]
     """A ComplexityTracker inside a Lightning Trainer, which logs to the trainer's own loggers.
 
     X, y: the points and their labels; without them `points` random samples of the training data are taken (of a
@@ -58,20 +58,19 @@ class ComplexityCallback(_callback_class()):  # type: ignore[misc]
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if X is None and y is not None:
-            raise NetgrainError("labels y were given without their inputs; pass both, as in ComplexityCallback(X, y).")
-        self.X, self.y, self.module = X, y, module
-        self.options: dict[str, Any] = {
-            "X_test": X_test,
-            "every": every_n_steps,
-            "of": of,
-            "layer": layer,
-            "points": points,
-            "estimator": estimator,
-            "rel_error": rel_error,
-            "seed": seed,
-        }
-        self.tracker: ComplexityTracker | None = None
+        self.prepare(
+            X,
+            y,
+            X_test=X_test,
+            every=every_n_steps,
+            of=of,
+            layer=layer,
+            points=points,
+            estimator=estimator,
+            rel_error=rel_error,
+            seed=seed,
+        )
+        self.module = module
         self._state: dict[str, Any] | None = None  # of a checkpoint, until there is a tracker to take it
 
     # --- hooks ------------------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ class ComplexityCallback(_callback_class()):  # type: ignore[misc]
         if not trainer.is_global_zero:
             return
         if self.tracker is None:
-            self.tracker = self._made(trainer, self._model(pl_module), batch)
+            self.tracker = self._tracker_of(trainer, self._model(pl_module), batch)
         self._measured(trainer, pl_module)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -102,13 +101,10 @@ class ComplexityCallback(_callback_class()):  # type: ignore[misc]
     # --- what they do -----------------------------------------------------------------------------------------
 
     def _measured(self, trainer: Any, pl_module: Any | None, force: bool = False) -> None:
-        assert self.tracker is not None
         step = trainer.global_step
-        known = step in self.tracker.steps  # several batches share a step when gradients are accumulated
-        row = self.tracker(step, force=force)
-        if row is None or known:
+        found = self.new_scalars(step, force=force)
+        if found is None:
             return
-        found = scalars(row)
         # straight to the loggers: pl_module.log would write them only at multiples of log_every_n_steps
         for logger in trainer.loggers:
             logger.log_metrics(found, step=step)
@@ -126,18 +122,13 @@ class ComplexityCallback(_callback_class()):  # type: ignore[misc]
                 f"{type(pl_module).__name__} has no submodule '{self.module}'; expected one such as {names}."
             ) from e
 
-    def _made(self, trainer: Any, model: nn.Module, batch: Any) -> ComplexityTracker:
+    def _tracker_of(self, trainer: Any, model: nn.Module, batch: Any) -> ComplexityTracker:
         X, y, lasting = self.X, self.y, True
         if X is None:
-            whole = random_batch(trainer.train_dataloader, self.options["points"], self.options["seed"])
+            whole = random_batch(trainer.train_dataloader, self.points, self.seed)
             lasting = whole is not None
             X, y = inputs_and_labels(batch if whole is None else whole)
-        try:
-            tracker = ComplexityTracker(model, X, y, **self.options)
-        except NetgrainError:
-            if self.X is not None or y is None:
-                raise
-            tracker = ComplexityTracker(model, X, None, **self.options)  # labels nobody gave, of another kind of task
+        tracker = self.made(model, X, y)
         if self._state is not None:
             state, self._state = self._state, None
             if not lasting and state["identity"].get("X") != tracker._identity()["X"]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.functions import Of
-from netgrain.complexity.meter import NOTHING, Meter, Row
+from netgrain.complexity.checks import check_effort, checked_labels, checked_points
+from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
+from netgrain.complexity.functions import Of, map_of
+from netgrain.complexity.variants import margins
+from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.geometry.estimate import Estimate
-from netgrain.runtime.arguments import whole
-from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.arguments import found, whole
+from netgrain.runtime.errors import GrainWarning, NetgrainError, known_name
 from netgrain.runtime.packed import read_packed, write_packed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from netgrain.runtime.randomness import derived_seed
+from netgrain.training.tracking import LAYOUT, NOTHING, Line, Panel, Row, Tracker, steady
 
 Log = Callable[[dict[str, float], int], object]
 
@@ -35,7 +40,7 @@ NAMES = {
 }
 
 
-class ComplexityTracker(Meter):
+class ComplexityTracker(Tracker):
     """Measures the geometric complexity of a model in any training loop; call it with the step.
 
     GC = (1/n) Σᵢ ‖∂f/∂x (xᵢ)‖²_F on a fixed random subset of X: `points` of them, chosen by `seed` (None: all). With it
@@ -50,7 +55,6 @@ class ComplexityTracker(Meter):
     gradients, buffers and random states are left as found; nothing but numbers is kept. A model that has diverged gives
     nan and one warning: a training is not ended by being watched.
 
-    >>> import torch
     >>> net = nn.Linear(2, 2, bias=False)
     >>> tracker = ComplexityTracker(net, torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]), every=5)
     >>> for step in range(6):
@@ -59,6 +63,8 @@ class ComplexityTracker(Meter):
     >>> tracker.steps, [gc.value for gc in tracker.history["gc"]], tracker.history["gc_per_margin"][1].value
     ([0, 5], [2.0, 72.0], 2.0)
     """
+
+    labels = NAMES
 
     def __init__(
         self,
@@ -81,21 +87,24 @@ class ComplexityTracker(Meter):
                 f"log expects a callable log(dict, step), found {type(log).__name__}; "
                 "for a SummaryWriter pass log=to_tensorboard(writer)."
             )
-        self.every, self.log = whole("every", every, 1), log
-        super().__init__(
-            model,
-            X,
-            y,
-            X_test=X_test,
-            of=of,
-            layer=layer,
-            points=points,
-            estimator=estimator,
-            rel_error=rel_error,
-            seed=seed,
-        )
-        self.steps: list[int] = []
-        self._values: dict[str, list[Estimate]] = {name: [] for name in self.names}
+        super().__init__(every)
+        self.log = log
+        if not isinstance(model, nn.Module):
+            raise NetgrainError(f"expected a torch.nn.Module, found {found(model)}.")
+        check_not_lazy(model, "the model")
+        check_effort(rel_error, None, 1)
+        self.model, self.of, self.layer = model, of, layer
+        self.estimator, self.rel_error, self.seed = known_name("estimator", estimator, ESTIMATORS), rel_error, seed
+        X = self._checked(X)
+        chosen = _subset(len(X), points, derived_seed(seed, "complexity points"))
+        self.X = X[chosen]  # what is measured; a copy
+        self.y = None if y is None else checked_labels(y, len(X))[chosen]
+        self.X_test: Tensor | None = None
+        if X_test is not None:
+            X_test = self._checked(X_test)
+            self.X_test = X_test[_subset(len(X_test), points, derived_seed(seed, "complexity test points"))]
+        self._check_model()
+        self._values = {name: [] for name in self.names}
         self._warned = False
 
     # --- measuring --------------------------------------------------------------------------------------------
@@ -106,31 +115,92 @@ class ComplexityTracker(Meter):
         loss: kept beside the numbers. A step that was measured already (by a run that this one resumes) is not
         measured again.
         """
-        step = whole("step", step, 0)
-        if step in self.steps:
-            return self._row(self.steps.index(step))
-        if self.steps and step < self.steps[-1]:
-            raise NetgrainError(
-                f"step {step} comes after step {self.steps[-1]} was measured; expected steps in order. "
-                "Start a new tracker for a new training."
-            )
-        # a multiple may be jumped over: some loops count several steps at once
-        if self.steps and not force and step // self.every == self.steps[-1] // self.every:
-            return None
-        found = self.measure()
-        if loss is not None and "loss" not in self._values:
-            self._values["loss"] = [NOTHING for _ in self.steps]
-        if "loss" in self._values:
-            found["loss"] = (
-                NOTHING if loss is None else Estimate(float(loss.detach() if isinstance(loss, Tensor) else loss))
-            )
-        self._warn_once(step, found, loss is not None)
-        for name, value in found.items():
-            self._values[name].append(value)
-        self.steps.append(step)
-        if self.log is not None:
-            self.log(scalars(found), step)
+        row, new = self._step(step, force, {"loss": loss})
+        if row is not None and new:
+            self._warn_once(self.steps[-1], row, loss is not None)
+            if self.log is not None:
+                self.log(scalars(row), self.steps[-1])
+        return row
+
+    def measure(self) -> Row:
+        """What the model is now, kept nowhere."""
+        with self._steady():
+            X = self._inputs(self.X)
+            gc = self._complexity(X)
+            found = {"gc": gc}
+            if "gc_per_variance" in self.names:
+                found["gc_per_variance"] = _over(gc, self._variance(X))
+            if self.y is not None:
+                outputs = self._values_of(X, "logits", None)
+                margin = margins(outputs, self.y) if outputs is not None else torch.tensor([math.nan])
+                middle = float(margin.quantile(0.5))
+                found["gc_per_margin"] = _over(gc, middle**2 if middle > 0 else math.nan)
+                found["margin"] = Estimate(middle)
+                found["accuracy"] = Estimate(math.nan if math.isnan(middle) else float((margin > 0).double().mean()))
+            if self.X_test is not None:
+                found["gc_test"] = test = self._complexity(self._inputs(self.X_test))
+                n = min(gc.n, test.n) or max(gc.n, test.n)  # 0 is exact
+                found["gap"] = Estimate(test.value - gc.value, math.hypot(gc.stderr, test.stderr), n)
         return found
+
+    def _measured(self) -> Row:
+        return self.measure()
+
+    def _steady(self) -> AbstractContextManager[None]:
+        return steady([self.model], derived_seed(self.seed, "complexity"))
+
+    def _complexity(self, X: Tensor) -> Estimate:
+        try:
+            found = geometric_complexity(
+                self.model,
+                X,
+                estimator=self.estimator,
+                rel_error=self.rel_error,
+                of=self.of,
+                layer=self.layer,
+                seed=self.seed,
+                progress=False,
+            )
+        except NetgrainError:
+            if not self._diverged(X):
+                raise
+            return NOTHING
+        return Estimate(found.value, found.stderr, found.n)
+
+    def _diverged(self, X: Tensor) -> bool:
+        """Whether weights, outputs or input gradients are no longer finite: the cause lies in the training."""
+        if any(p.is_floating_point() and not bool(torch.isfinite(p.detach()).all()) for p in self.model.parameters()):
+            return True
+        try:
+            with map_of(self.model, X, self.of, self.layer) as f:
+                for part in torch.arange(f.n).split(BATCH):
+                    x = f.points(part).requires_grad_(True)
+                    y = f.call(x)
+                    rows = torch.autograd.grad(y.sum(), x, allow_unused=True)[0] if y.requires_grad else None
+                    if rows is not None and not bool(torch.isfinite(rows).all()):
+                        return True
+        except NotFinite:
+            return True
+        return False
+
+    def _variance(self, X: Tensor) -> float:
+        """Σ_c Var(f_c) over the points."""
+        y = self._values_of(X, self.of, self.layer)
+        return float(y.var(0, correction=0).sum()) if y is not None else math.nan
+
+    def _values_of(self, X: Tensor, of: Of, layer: str | None) -> Tensor | None:
+        """Outputs (n, k) in float64; None where the weights have diverged."""
+        try:
+            with map_of(self.model, X, of, layer) as f:
+                return f.outputs(BATCH)
+        except NetgrainError:
+            if not self._diverged(X):
+                raise
+            return None
+
+    def _inputs(self, X: Tensor) -> Tensor:
+        """The points as the model is given them; embeddings that train along are looked up here."""
+        return X
 
     def _warn_once(self, step: int, found: Row, with_loss: bool) -> None:
         lost = [name for name in ("gc", *(["loss"] if with_loss else [])) if not math.isfinite(found[name])]
@@ -144,36 +214,56 @@ class ComplexityTracker(Meter):
                 stacklevel=3,
             )
 
-    labels = NAMES
-
     # --- what was found ---------------------------------------------------------------------------------------
 
     @property
-    def history(self) -> dict[str, list[Estimate]]:
-        """One Estimate per measured step (`steps`) for each of the names in `NAMES` that is measured."""
-        return {name: list(values) for name, values in self._values.items()}
+    def names(self) -> list[str]:
+        """Of the numbers in a row."""
+        names = ["gc"]
+        # the vector whose Jacobian gives the Fisher trace is no output of the network: its variance means nothing
+        names += ["gc_per_variance"] if self.of != "fisher" else []
+        names += ["gc_per_margin", "margin", "accuracy"] if self.y is not None else []
+        return names + (["gc_test", "gap"] if self.X_test is not None else [])
 
-    def as_dict(self) -> dict[str, list[Any]]:
-        """The same as plain values for JSON, the steps under "step"."""
-        return {"step": list(self.steps)} | {n: [v.as_dict() for v in values] for n, values in self._values.items()}
+    def panels(self) -> list[Panel]:
+        """The complexity; it and its normalised versions over their first value; accuracy and loss, where known."""
+        complexity = [Line("gc", "measured on X", 0), Line("gc_test", "held out", 1, dashed=True)]
+        relative = [
+            Line("gc", NAMES["gc"], 0),
+            Line("gc_per_variance", NAMES["gc_per_variance"], 2),
+            Line("gc_per_margin", NAMES["gc_per_margin"], 3),
+        ]
+        accuracy = "accuracy" in self._values
+        outcome = [Line("accuracy", NAMES["accuracy"], 0), Line("loss", NAMES["loss"], 6, own_axis=accuracy)]
+        panels = [
+            Panel("Geometric complexity", self._known(complexity), log=True),
+            Panel("Relative to the first value", self._known(relative), relative=True, log=True),
+            Panel("Labels met, and loss", self._known(outcome), share=accuracy),
+        ]
+        return [panel for panel in panels if panel.lines]
 
-    def _row(self, i: int) -> Row:
-        return {name: values[i] for name, values in self._values.items()}
-
-    def plot(self, *, log_steps: bool = False) -> Figure:
-        """The complexity with its 95 % band, its normalised versions, and how well the labels are met."""
-        from netgrain.training.tracker_plots import draw_complexity
-
-        return draw_complexity(self, log_steps=log_steps)
+    def _known(self, lines: list[Line]) -> list[Line]:
+        return [line for line in lines if line.name in self._values]
 
     def __repr__(self) -> str:
-        facts = [f"{len(self.X)} points", f"every {self.every} steps"]
-        if self.steps:
-            facts.append(f"{len(self.steps)} measured up to step {self.steps[-1]}")
-            facts.append(f"{NAMES['gc']} {self._values['gc'][-1]!r}")
-        return f"ComplexityTracker({', '.join(facts)})"
+        return f"ComplexityTracker({', '.join([f'{len(self.X)} points', *self._facts(['gc'])])})"
 
     # --- files ------------------------------------------------------------------------------------------------
+
+    def _identity(self) -> dict[str, Any]:
+        shapes = repr([(n, tuple(p.shape)) for n, p in self.model.named_parameters()])
+        return {
+            "layout": LAYOUT,
+            "architecture": hashlib.sha256(shapes.encode()).hexdigest()[:16],
+            "X": _fingerprint(self.X),
+            "y": _fingerprint(self.y),
+            "X_test": _fingerprint(self.X_test),
+            "of": self.of if isinstance(self.of, str) else getattr(self.of, "__name__", "custom"),
+            "layer": self.layer,
+            "estimator": self.estimator,
+            "rel_error": self.rel_error,
+            "seed": self.seed,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """The history and what it belongs to, as plain values: for a checkpoint of your own."""
@@ -182,16 +272,8 @@ class ComplexityTracker(Meter):
 
     def load_state_dict(self, state: dict[str, Any], *, source: str = "the state") -> None:
         """Go on with a history; one of another model, other points or other options is refused."""
-        theirs = state["identity"]
-        for key, ours in self._identity().items():
-            if theirs.get(key) != ours:
-                raise NetgrainError(
-                    f"{source} belongs to another tracker: expected {key} {ours}, found {theirs.get(key)}; "
-                    "pass the model, data and options it was made with."
-                )
-        self.steps = list(state["steps"])
-        values = state["values"]  # in the order of the alphabet, if they come from a file
-        self._values = {name: [Estimate(*row) for row in values[name]] for name in NAMES if name in values}
+        self._check_identity(state["identity"], source, "pass the model, data and options it was made with")
+        self._go_on(state["steps"], state["values"])
 
     def save(self, path: str | Path) -> Path:
         """The history in one safetensors file; `load` goes on from it."""
@@ -206,6 +288,27 @@ class ComplexityTracker(Meter):
         tracker = cls(model, X, y, **({"every": state["every"]} | options))
         tracker.load_state_dict(state, source=str(path))
         return tracker
+
+    # --- checks -----------------------------------------------------------------------------------------------
+
+    def _checked(self, X: Tensor) -> Tensor:
+        return checked_points(X)
+
+    def _check_model(self) -> None:
+        """What cannot work is said when the tracker is made, not in the middle of a training."""
+        with torch.inference_mode(False), self._steady():
+            X = self._inputs(self.X)
+            with map_of(self.model, X, self.of, self.layer):
+                pass
+            if self.X_test is not None and self.X_test.shape[1:] != self.X.shape[1:]:
+                raise NetgrainError(
+                    f"X_test has inputs of shape {tuple(self.X_test.shape[1:])}, X of {tuple(self.X.shape[1:])}; "
+                    "expected the same."
+                )
+            if self.y is not None:
+                with map_of(self.model, X) as f:
+                    outputs = f.k
+                checked_labels(self.y, len(self.y), outputs, logit=True)
 
 
 def to_tensorboard(writer: Any) -> Log:
@@ -241,3 +344,22 @@ def scalars(row: Row) -> dict[str, float]:
         if name == "gc":
             found[PREFIX + "gc_stderr"] = value.stderr
     return found
+
+
+def _subset(available: int, points: int | None, seed: int) -> Tensor:
+    if points is None or available <= whole("points", points, 1):
+        return torch.arange(available)
+    return torch.randperm(available, generator=torch.Generator().manual_seed(seed))[:points].sort().values
+
+
+def _over(gc: Estimate, unit: float) -> Estimate:
+    if not unit > 0:
+        return NOTHING
+    return Estimate(gc.value / unit, gc.stderr / unit, gc.n)
+
+
+def _fingerprint(X: Tensor | None) -> str | None:
+    if X is None:
+        return None
+    numbers = X.detach().cpu().double().contiguous().numpy().tobytes()
+    return f"{tuple(X.shape)} {hashlib.sha256(numbers).hexdigest()[:8]}"

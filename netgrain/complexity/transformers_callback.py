@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.callbacks import MissingExtra, labels, random_batch
+from netgrain.complexity.callbacks import MissingExtra, TrackerInside, labels, random_batch
 from netgrain.complexity.checks import unwrapped
 from netgrain.complexity.functions import Of
-from netgrain.complexity.tracker import ComplexityTracker, scalars
+from netgrain.complexity.tracker import ComplexityTracker
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed
 
@@ -28,7 +28,7 @@ LABELS = ("labels", "label", "label_ids")
 MARKS = ("attention_mask", "token_type_ids")  # whole numbers per token, passed on beside the embeddings
 
 
-class ComplexityCallback(TrainerCallback):  # type: ignore[misc]
+class ComplexityCallback(TrackerInside, TrainerCallback):  # type: ignore[misc]
     """A ComplexityTracker inside a Hugging Face Trainer, which logs through trainer.log.
 
         trainer.add_callback(ComplexityCallback(trainer, every_n_steps=50))
@@ -67,26 +67,25 @@ class ComplexityCallback(TrainerCallback):  # type: ignore[misc]
                 f"expected the Trainer first, found {type(trainer).__name__}; write "
                 "trainer.add_callback(ComplexityCallback(trainer))."
             )
-        if X is None and y is not None:
-            raise NetgrainError("labels y were given without their inputs; pass both X and y.")
-        self.trainer, self.X, self.y, self.embed = trainer, X, y, embed
-        self.options: dict[str, Any] = {
-            "every": every_n_steps,
-            "of": of,
-            "layer": None if layer is None else f"model.{layer}",  # inside the wrapper below
-            "points": points,
-            "estimator": estimator,
-            "rel_error": rel_error,
-            "seed": seed,
-        }
-        self.tracker: ComplexityTracker | None = None
+        self.prepare(
+            X,
+            y,
+            every=every_n_steps,
+            of=of,
+            layer=None if layer is None else f"model.{layer}",  # inside the wrapper below
+            points=points,
+            estimator=estimator,
+            rel_error=rel_error,
+            seed=seed,
+        )
+        self.trainer, self.embed = trainer, embed
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
-        self.tracker = self._made(kwargs["model"], kwargs.get("train_dataloader"))
+        self.tracker = self._tracker_of(kwargs["model"], kwargs.get("train_dataloader"))
         saved = self._file(args, state)
         if state.global_step and saved.is_file():
             self.tracker.load_state_dict(read_packed(saved, "complexity tracker")[0], source=str(saved))
@@ -113,16 +112,14 @@ class ComplexityCallback(TrainerCallback):  # type: ignore[misc]
         return Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
 
     def _measured(self, state: Any, force: bool = False) -> None:
-        if self.tracker is None or state.global_step in self.tracker.steps:
-            return
-        row = self.tracker(state.global_step, force=force)
-        if row is not None:
-            self.trainer.log(scalars(row))
+        found = self.new_scalars(state.global_step, force=force)
+        if found is not None:
+            self.trainer.log(found)
 
-    def _made(self, model: nn.Module, loader: Any) -> ComplexityTracker:
+    def _tracker_of(self, model: nn.Module, loader: Any) -> ComplexityTracker:
         batch: Any = self.X
         if batch is None:
-            batch = random_batch(loader, self.options["points"], self.options["seed"], any_sampler=True)
+            batch = random_batch(loader, self.points, self.seed, any_sampler=True)
             if batch is None:
                 raise NetgrainError(
                     "the training data are a stream, out of which no sample can be taken without disturbing it; "
@@ -146,12 +143,7 @@ class ComplexityCallback(TrainerCallback):  # type: ignore[misc]
             marks = [key for key in MARKS if key in batch and batch[key].shape == X.shape]
             kind, wrapped = _EmbeddingTracker, _Logits(model, "inputs_embeds", _embedding(model), marks)
             X = torch.stack([X, *(batch[key] for key in marks)], -1)  # (n, tokens, 1 + marks)
-        try:
-            return kind(wrapped, X, y, **self.options)
-        except NetgrainError:
-            if self.y is not None or y is None:
-                raise
-            return kind(wrapped, X, None, **self.options)  # labels nobody gave, of another kind of task
+        return self.made(wrapped, X, y, kind)
 
 
 class _Logits(nn.Module):

@@ -37,9 +37,11 @@ def checked(model: nn.Module, X: Tensor, y: Tensor, loss: str) -> tuple[Tensor, 
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+def evaluating(*models: nn.Module) -> Iterator[None]:
+    """Models in eval mode, and every module back in its own mode afterwards."""
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        model.eval()
     try:
         yield
     finally:

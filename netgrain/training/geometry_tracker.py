@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,26 +27,24 @@ from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.randomness import seeded
+from netgrain.training.checks import evaluating
 from netgrain.training.evolution import velocity
 from netgrain.training.projection import Projection, factor
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from netgrain.training.tracking import LAYOUT, Line, Panel, Row, Tracker, steady
 
 ROWS = 64 * 2**20  # bytes of gradient rows in one geometry
 POINTS, DATA_POINTS = 8, 128  # per model
-LAYOUT = 1  # of the file; another one is refused, not guessed at
 NAMES = {
-    "corr_S": "Corr with S",
-    "corr_GSG": "Corr with G₀SG₀",
-    "corr_G0": "Corr with G₀",
-    "velocity": "velocity",
     "trace": "trace",
     "effective_rank": "effective rank",
+    "velocity": "velocity",
+    "corr_G0": "Corr with G₀",
+    "corr_S": "Corr with S",
+    "corr_GSG": "Corr with G₀SG₀",
 }
 
 
-class GeometryTracker:
+class GeometryTracker(Tracker):
     """Measures the geometry of models in any training loop; call it with the step.
 
     models: the members, of one architecture, that your loop trains (one is enough, but has no error bars). probe: where
@@ -89,10 +86,11 @@ class GeometryTracker:
         seed: int = 0,
         keep: int = 8,
     ) -> None:
+        super().__init__(every)
         self.models = listed_models(models)
         checked_probe(probe)
         self.probe, self.output, self.seed, self.G0 = probe, checked_output(output), whole("seed", seed), G0
-        self.every, self.keep = whole("every", every, 1), whole("keep", keep, 0)
+        self.keep = whole("keep", keep, 0)
         self.input_shape = _shape(probe, input_shape)
         self.d = math.prod(self.input_shape)
         self._check_models()
@@ -102,9 +100,9 @@ class GeometryTracker:
             if size != self.d:
                 raise NetgrainError(f"{name} is {size}-dimensional, the models' inputs are {self.d}-dimensional.")
         self._S = None if form is None else factor(form)
-        self.steps: list[int] = []
-        self._values: dict[str, list[Estimate]] = {name: [] for name in self._names()}
+        self._values = {name: [] for name in self._names()}
         self.geometries: dict[int, Geometry] = {}  # G₀, the last one, and some between
+        self._latest: Geometry | None = None
         self._projection: Projection | None = None
 
     # --- measuring --------------------------------------------------------------------------------------------
@@ -114,31 +112,16 @@ class GeometryTracker:
 
         A step that was measured already (by a run that this one resumes) is not measured again.
         """
-        step = whole("step", step, 0)
-        if step in self.steps:
-            return self._row(self.steps.index(step))
-        if self.steps and not force and step % self.every:
-            return None
-        if self.steps and step < self.steps[-1]:
-            raise NetgrainError(
-                f"step {step} comes after step {self.steps[-1]} was measured; expected steps in order. "
-                "Start a new tracker for a new training."
-            )
-        G = self.measure()
-        found = {name: self._value(name, G) for name in self._values}
-        for name, value in found.items():
-            self._values[name].append(value)
-        self.steps.append(step)
-        self.geometries[step] = G
-        self._thin_out()
+        found, new = self._step(step, force)
+        if new:
+            assert self._latest is not None
+            self.geometries[self.steps[-1]] = self._latest
+            self._thin_out()
         return found
 
     def measure(self) -> Geometry:
-        """The geometry of the models as they are now."""
-        if torch.is_inference_mode_enabled():
-            raise NetgrainError("gradients cannot be taken in torch.inference_mode(); call the tracker outside of it.")
-        device = next(self.models[0].parameters()).device.type
-        with seeded(self.seed), torch.autocast(device, enabled=False), _evaluating(self.models):
+        """The geometry of the models as they are now, kept nowhere."""
+        with steady(self.models, self.seed):
             return geometry_of(
                 self.models,
                 self.probe,
@@ -148,6 +131,10 @@ class GeometryTracker:
                 seed=self.seed,
                 progress=False,
             )
+
+    def _measured(self) -> Row:
+        self._latest = G = self.measure()
+        return {name: self._value(name, G) for name in self._values}
 
     def _value(self, name: str, G: Geometry) -> Estimate:
         if name == "trace":
@@ -183,35 +170,28 @@ class GeometryTracker:
 
     # --- what was found ---------------------------------------------------------------------------------------
 
-    @property
-    def history(self) -> dict[str, list[Estimate]]:
-        """One Estimate per measured step (`steps`) for each of the names in `NAMES`."""
-        return {name: list(values) for name, values in self._values.items()}
-
-    def as_dict(self) -> dict[str, list[Any]]:
-        """The same as plain values for JSON, the steps under "step"."""
-        return {"step": list(self.steps)} | {n: [v.as_dict() for v in values] for n, values in self._values.items()}
-
-    def _row(self, i: int) -> dict[str, Estimate]:
-        return {name: values[i] for name, values in self._values.items()}
-
     def _names(self) -> list[str]:
         with_data = ["corr_S", "corr_GSG"] if self._S is not None else []
         return ["trace", "effective_rank", "velocity", "corr_G0", *with_data]
 
-    def plot(self, *, log_steps: bool = False) -> Figure:
-        """Correlations, velocity, and trace and effective rank relative to their start; bands are 95 % intervals."""
-        from netgrain.training.tracker_plots import draw
-
-        return draw(self, log_steps=log_steps)
+    def panels(self) -> list[Panel]:
+        """Correlations; velocity; trace and effective rank relative to their start."""
+        correlations = [name for name in ("corr_GSG", "corr_S", "corr_G0") if name in self._values]
+        sizes = [Line("trace", NAMES["trace"], 0), Line("effective_rank", NAMES["effective_rank"], 1, naive=False)]
+        return [
+            Panel(
+                "Correlation of the geometry",
+                [Line(name, NAMES[name], i) for i, name in enumerate(correlations)],
+                dotted="naive (plug-in)",
+            ),
+            Panel("Velocity: 1 − Corr with the step before", [Line("velocity", NAMES["velocity"], 0)]),
+            Panel("Size, relative to the start", sizes, relative=True, log=True),
+        ]
 
     def __repr__(self) -> str:
         count = len(self.models)
         facts = [f"{count} model{'s' * (count != 1)}", f"d={self.d}", f"{self.points} points each"]
-        facts.append(f"every {self.every} steps")
-        if self.steps:
-            facts.append(f"{len(self.steps)} measured up to step {self.steps[-1]}")
-            facts += [f"{NAMES[n]} {v[-1]!r}" for n, v in self._values.items() if n.startswith("corr")]
+        facts += self._facts([name for name in self._values if name.startswith("corr")])
         return f"GeometryTracker({', '.join(facts)})"
 
     # --- files ------------------------------------------------------------------------------------------------
@@ -264,14 +244,8 @@ class GeometryTracker:
             seed=header["seed"],
             keep=header["keep"],
         )
-        for key, ours in tracker._identity().items():
-            if theirs.get(key) != ours:
-                raise NetgrainError(
-                    f"{path} belongs to another tracker: expected {key} {ours}, found {theirs.get(key)}; "
-                    "pass the models, probe, G0 and output it was made with."
-                )
-        tracker.steps = header["steps"]
-        tracker._values = {name: [Estimate(*row) for row in rows] for name, rows in header["values"].items()}
+        tracker._check_identity(theirs, path, "pass the models, probe, G0 and output it was made with")
+        tracker._go_on(header["steps"], header["values"])
         for step, (scale, rows_per_part, about) in header["geometries"].items():
             counts = torch.ones(len(rows_per_part), dtype=torch.int64)
             form = Factored(tensors[f"rows {step}"], scale, counts, tuple(rows_per_part))
@@ -305,7 +279,7 @@ class GeometryTracker:
     def _thinned(self, probes: int | None) -> int:
         """Points per model such that one geometry stays within ROWS bytes."""
         model = self.models[0]
-        with seeded(self.seed), torch.no_grad(), _evaluating([model]):
+        with seeded(self.seed), torch.no_grad(), evaluating(model):
             p = next(model.parameters())
             point = self.probe.points(self.input_shape, 1, 0)[:1].to(p.device, p.dtype)
             outputs = select(forward(frozen(model), point), self.output).shape[1]
@@ -317,18 +291,6 @@ class GeometryTracker:
 
 
 _GIVEN = Provenance("given", exact=True)
-
-
-@contextmanager
-def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
-    modes = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _shape(probe: Probe, shape: Sequence[int] | None) -> tuple[int, ...]:

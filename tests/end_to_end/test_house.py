@@ -41,7 +41,6 @@ TOO_LONG = {
     "netgrain.geometry.sampled.sampled_geometry",
 }
 STILL_PRIVATE = {
-    "netgrain.complexity.meter → _evaluating",
     "netgrain.training.evolution → _schedule",
 }
 
