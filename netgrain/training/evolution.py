@@ -16,6 +16,8 @@ from netgrain.families.members import Family, built, check_family, family_name, 
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
+from netgrain.families.reading import read
+from netgrain.families.reasons import Reason
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.gradient_rows import check_rows
@@ -117,12 +119,14 @@ def average_evolution(
         outputs = forward(model, few)
         check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
     check_deterministic(model, few)
-    head, reason = head_or_reason(make, model, shape, seed=seed, output=output, antithetic=antithetic)
+    reading = read(make, shape, seed)
+    head_found = head_or_reason(reading, output, antithetic)
+    head, reason = (None if isinstance(head_found, Reason) else head_found), str(head_found)
     targets = _targets(y, len(X), outputs.shape[1], kind, model_dtype(model), head, reason)
     resolved = probe_used(probe, model, shape, output)
     shallow = None
     if head is not None and integrate and kind.name == "sse":
-        shallow = find_shallow(model, head, shape, output)
+        shallow = find_shallow(reading, head, output)
     rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], output)
     count = points_per_member(resolved.probe, probes)
     data = Driver(X, targets, kind, moving, head, shallow)

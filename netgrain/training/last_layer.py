@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from netgrain.families.ends import weight_name
-from netgrain.families.members import Family, forward
+from netgrain.families.members import forward
 from netgrain.families.outputs import Output
-from netgrain.families.reading import Reading, read
+from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
 from netgrain.runtime.errors import NetgrainError
 
@@ -31,6 +31,9 @@ class Head:
 
     name: str
     law: str
+
+    def __str__(self) -> str:
+        return f"'{self.name}', {self.law}"
 
     def offset(self, model: nn.Module, x: Tensor) -> Tensor:
         """Outputs without the layer's weights (its bias), (1, k); x: any one point."""
@@ -57,21 +60,11 @@ def symmetric_head(reading: Reading, output: Output, *, trust: bool = False) -> 
     return Head(last.name, last.law.text)
 
 
-def head_or_reason(
-    make: Family,
-    model: nn.Module,
-    input_shape: tuple[int, ...],
-    *,
-    seed: int,
-    output: Output,
-    antithetic: bool | None,
-) -> tuple[Head | None, str]:
-    """The head, or None with the reason; antithetic=True insists on it."""
+def head_or_reason(reading: Reading, output: Output, antithetic: bool | None) -> Head | Reason:
+    """The head, or why there is none; antithetic=True insists on it, False does not look."""
     if antithetic is False:
-        return None, "switched off"
-    head = symmetric_head(read(make, input_shape, seed), output, trust=antithetic is True)
-    if isinstance(head, Reason):
-        if antithetic:
-            raise NetgrainError(f"antithetic heads are not possible: {head}; leave antithetic=None.")
-        return None, str(head)
-    return head, f"'{head.name}', {head.law}"
+        return Reason("asked for", "", "switched off")
+    head = symmetric_head(reading, output, trust=antithetic is True)
+    if antithetic and isinstance(head, Reason):
+        raise NetgrainError(f"antithetic heads are not possible: {head}; leave antithetic=None.")
+    return head

@@ -20,8 +20,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import forward, model_dtype
+from netgrain.families.activations import recorded_activation
+from netgrain.families.ends import SAME_ORDER
 from netgrain.families.outputs import Output
+from netgrain.families.reading import Reading
+from netgrain.families.reasons import Reason
+from netgrain.families.trace import Step
 from netgrain.runtime.devices import in_double
 from netgrain.training.last_layer import Head
 
@@ -41,13 +45,6 @@ class Shallow:
         assert isinstance(first, nn.Linear)
         assert isinstance(last, nn.Linear)
         return first, last
-
-    def outputs(self, model: nn.Module, X: Tensor) -> Tensor:
-        """What the formula takes the model to be."""
-        first, last = self._layers(model)
-        hidden = first(X.flatten(1))
-        found: Tensor = last(hidden.relu() if self.relu else hidden)
-        return found
 
     def rows(
         self, model: nn.Module, X: Tensor, points: Tensor, output: Output, moving: list[str]
@@ -90,23 +87,25 @@ def _moments(omega: Tensor) -> tuple[float, float, float]:
     return squares / n, pairs, fourth / n
 
 
-def find_shallow(model: nn.Module, head: Head, input_shape: tuple[int, ...], output: Output) -> Shallow | None:
-    """The structure, if the model has it: two linear layers, x into the first, nothing else but a ReLU."""
-    layers = [name for name, module in model.named_modules() if type(module) is nn.Linear]
-    if callable(output) or len(layers) != 2 or head.name not in layers:
+def find_shallow(reading: Reading, head: Head, output: Output) -> Shallow | None:
+    """The structure, if the family has it: two linear layers, x into the first, nothing else but a ReLU."""
+    trace = reading.trace
+    if callable(output) or isinstance(trace, Reason):
         return None
-    first = next(name for name in layers if name != head.name)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(16, *input_shape, generator=generator).to(model_dtype(model))
-    if model.get_submodule(first).in_features != x[0].numel():
+    needed = trace.needed()
+    steps = [s for s in trace.steps if s.index in needed and s.name not in SAME_ORDER]
+    if len(steps) not in (2, 3) or steps[0].name != "linear" or steps[-1].name != "linear":
         return None
-    with torch.no_grad():
-        truth = forward(model, x)
-        for relu in (True, False):
-            found = Shallow(first, head.name, relu)
-            if model.get_submodule(first).out_features != model.get_submodule(head.name).in_features:
-                return None
-            guess = found.outputs(model, x)
-            if guess.shape == truth.shape and torch.allclose(guess, truth, rtol=1e-4, atol=1e-5 * float(truth.std())):
-                return found
-    return None
+    if len(steps) == 3 and not _is_relu(steps[1]):
+        return None
+    first, last = steps[0].module, steps[-1].module
+    layers = [reading.model.get_submodule(name) for name in (first, last)]
+    flat = steps[0].shapes[0][:-1] == steps[-1].shapes[0][:-1] == (2,)  # the two samples of the trace
+    if last != head.name or first == last or not flat or not all(type(layer) is nn.Linear for layer in layers):
+        return None
+    return Shallow(first, last, len(steps) == 3)
+
+
+def _is_relu(step: Step) -> bool:
+    activation = recorded_activation(step)
+    return activation is not None and activation.kinks == (0.0,) and activation.slopes == (0.0, 1.0)

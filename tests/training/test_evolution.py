@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from netgrain.families.members import member
-from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.forms import Dense, Factored
@@ -27,9 +24,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training.delta import Evolution
 from netgrain.training.evolution import average_evolution, evolution_of, velocity
 from netgrain.training.gradient_flow import backward_rates, forward_rates, rates_for, weight_velocity
-from netgrain.training.last_layer import Head, head_or_reason
 from netgrain.training.losses import loss_of
-from netgrain.training.one_hidden_layer import _moments, find_shallow
 from netgrain.training.pairs import PairRows, SymmetricPairs
 from netgrain.training.projection import Projection
 from tests import naive
@@ -222,167 +217,6 @@ def test_the_relu_expression_to_two_percent() -> None:
     assert float((measured - expected).norm() / expected.norm()) < 0.02
     wider = relu_expression(n, p, 1.02 * w, X, x)  # two percent of one weight scale are seen
     assert float((measured - wider).norm() / wider.norm()) > 0.02
-
-
-def two_signs(relu: bool) -> nn.Module:
-    """One hidden layer with biases, its output weights ±0.7 with equal chances."""
-    net = nn.Sequential(nn.Linear(4, 2), nn.ReLU() if relu else nn.Identity(), nn.Linear(2, 3)).double()
-    with torch.no_grad():
-        net[2].weight.copy_(0.7 * net[2].weight.sign())
-    return net
-
-
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("output", ["all", 1, "mean", ("diff", 0, 1)])
-def test_integrated_heads_are_the_mean_over_all_heads(relu: bool, output: Output) -> None:
-    make = partial(two_signs, relu)
-    heads = []
-    for signs in itertools.product((0.7, -0.7), repeat=6):
-        heads.append(member(make, 0, 0))
-        heads[-1][2].weight.copy_(torch.tensor(signs).reshape(3, 2))
-    every = evolution_of(heads, X, _random(6, 3, seed=2), Data(POINTS), output=output)
-    model = member(make, 0, 0)
-    shallow = find_shallow(model, Head("2", ""), (4,), output)
-    assert shallow is not None
-    assert shallow.relu == relu
-    moving = [name for name, _ in model.named_parameters()]
-    a, b = shallow.rows(model, X, POINTS, output, moving)
-    torch.testing.assert_close(b.T @ a / 3, every.M)
-    torch.testing.assert_close(a.T @ a / 3, every.G.matrix())
-    for name in ("0.weight", "2.weight"):  # one layer held fixed
-        for head in heads:
-            for n, p in head.named_parameters():
-                p.requires_grad_(n != name)
-        held = evolution_of(heads, X, _random(6, 3, seed=2), Data(POINTS), output=output).M
-        a, b = shallow.rows(model, X, POINTS, output, [n for n in moving if n != name])
-        torch.testing.assert_close(b.T @ a / 3, held)
-
-
-def test_moments_of_output_weights_are_unbiased() -> None:
-    drawn = torch.tensor([_moments(omega) for omega in 2 * _random(3000, 1, 3)])
-    for found, truth in zip(drawn.T, (4.0, 16.0, 48.0), strict=True):  # σ², σ⁴, 3σ⁴
-        assert abs(float(found.mean()) - truth) < 4 * float(found.std()) / math.sqrt(3000)
-
-
-def test_what_is_not_one_hidden_layer_is_not_integrated() -> None:
-    for make in (small, lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)).double()):
-        found = average_evolution(make, X, Y, members=2)
-        assert found.about.integration.startswith("antithetic")
-
-
-# --- labels -------------------------------------------------------------------------------------------------------
-
-
-def arbitrary(mean: float = 0.0) -> nn.Module:
-    """Convolutions, a skip, a normalisation, several outputs: nothing but the last layer matters here."""
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Conv2d(1, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
-            self.norm, self.head = nn.LayerNorm(27), nn.Linear(27, 3)
-            with torch.no_grad():
-                self.head.weight += mean
-
-        def forward(self, x: Tensor) -> Tensor:
-            h = F.gelu(self.a(x))
-            return self.head(self.norm((h + torch.sin(self.b(h))).flatten(1)))
-
-    return Net().double()
-
-
-IMAGES, LABELS = _random(7, 1, 3, 3, seed=7), torch.tensor([0, 1, 2, 2, 1, 0, 1])
-
-
-def _with_opposite_heads(make: Callable[[], nn.Module], count: int) -> list[nn.Module]:
-    models = []
-    for i in range(count):
-        for sign in (1, -1):
-            model = member(make, 0, i)
-            model.head.weight.mul_(sign)
-            models.append(model)
-    return models
-
-
-def test_labels_drop_out_of_pairs_of_heads() -> None:
-    probe = Gaussian(1.0)
-    models = _with_opposite_heads(arbitrary, 2)
-    targets = [_random(7, 3, seed=seed) for seed in (8, 9)]
-
-    def deltas(chosen: list[nn.Module]) -> list[Tensor]:
-        points = Data(probe.points((1, 3, 3), 4, 0).double())
-        return [evolution_of(chosen, IMAGES, t, points).matrix() for t in targets]
-
-    one, other = deltas(models[:1])
-    assert float((one - other).norm()) > 0.1 * float(one.norm())
-    one, other = deltas(models)
-    assert float((one - other).norm()) < 1e-12 * float(one.norm())
-
-
-def test_antithetic_heads_are_the_mean_of_both_members() -> None:
-    points = Data(_random(3, 1, 3, 3, seed=10))
-    for loss, y in (("sse", _random(7, 3, seed=8)), ("cross-entropy", LABELS)):
-        found = average_evolution(arbitrary, IMAGES, y, loss=loss, members=3, probe=points)
-        pairs = evolution_of(_with_opposite_heads(arbitrary, 3), IMAGES, y, points, loss=loss)
-        assert float((found.matrix() - pairs.matrix()).norm()) < 1e-12 * float(pairs.matrix().norm())
-        assert found.about.integration.startswith("antithetic heads ('head', uniform in")
-        assert found.labels_used == (loss != "sse")
-
-
-def test_a_head_with_a_mean_keeps_its_labels() -> None:
-    make = partial(arbitrary, 0.3)
-    found = [average_evolution(make, IMAGES, _random(7, 3, seed=s), members=40, probe=Gaussian(1.0)) for s in (8, 9)]
-    assert all(e.labels_used and "do not have mean zero" in e.about.integration for e in found)
-    assert float((found[0].matrix() - found[1].matrix()).norm()) > 0.1 * float(found[0].matrix().norm())
-    with pytest.raises(NetgrainError, match=r"labels y are needed: they do not drop out here \('head': its weights"):
-        average_evolution(make, IMAGES, members=4)
-
-
-def test_pairs_of_heads_reduce_the_noise() -> None:
-    y = 3 * _random(7, 3, seed=8)
-    with_pairs = average_evolution(arbitrary, IMAGES, y, members=30, probe=Gaussian(1.0))
-    without = average_evolution(arbitrary, IMAGES, y, members=30, probe=Gaussian(1.0), antithetic=False)
-    assert float(with_pairs.errors().norm()) < 0.5 * float(without.errors().norm())
-
-
-class Around(nn.Module):
-    """x reaches the output around the last layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(torch.tanh(self.inner(x))) + x
-
-
-def skewed() -> nn.Module:
-    net = nn.Sequential(nn.Linear(4, 40), nn.Tanh(), nn.Linear(40, 4, bias=False))
-    with torch.no_grad():
-        net[2].weight.copy_(-torch.rand(4, 40).log() - 1)
-    return net
-
-
-NO_HEADS = {
-    "not linear in the weight of '0'": lambda: nn.Sequential(nn.Linear(4, 4), nn.Softplus()),
-    "x also reaches the output around 'head'": Around,
-    "not linear in the weight of '0' \\(layer_norm in '1'": lambda: nn.Sequential(
-        nn.Linear(4, 4), nn.LayerNorm(4, 1e9)
-    ),
-    "a skewed law": skewed,
-    "weights are correlated|not random|same variance": lambda: nn.Sequential(
-        nn.Linear(4, 5), nn.Tanh(), nn.utils.parametrizations.orthogonal(nn.Linear(5, 4))
-    ),
-}
-
-
-@pytest.mark.parametrize("reason", NO_HEADS)
-def test_what_is_not_a_symmetric_head_is_said(reason: str) -> None:
-    found, said = head_or_reason(
-        NO_HEADS[reason], member(NO_HEADS[reason], 0, 0), (4,), seed=0, output="all", antithetic=None
-    )
-    assert found is None
-    assert re.search(reason, said) or "computed from other parameters" in said
 
 
 # --- how it is held -----------------------------------------------------------------------------------------------
@@ -718,6 +552,17 @@ class Blind(nn.Module):
 class Fixed(Blind):
     def forward(self, x: Tensor) -> Tensor:
         return self.b + x[:, :2]
+
+
+class Around(nn.Module):
+    """x reaches the output around the last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.inner(x))) + x
 
 
 def _call(**changes: object) -> Evolution:
