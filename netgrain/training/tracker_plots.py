@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,9 @@ from matplotlib.figure import Figure
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
-from netgrain.training.tracking import Line, Panel, Tracker
+
+if TYPE_CHECKING:
+    from netgrain.training.tracking import Line, Panel, Tracker
 
 PALETTE = (*COLOURS, MARK)
 
