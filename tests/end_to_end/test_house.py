@@ -36,8 +36,6 @@ WORDLESS = {"utils", "core", "helpers", "misc", "common", "base_utils"}
 
 # not done yet; must shrink
 TOO_LONG = {
-    "netgrain.experiments.equivariance.eq_d8_gaussians.claims",
-    "netgrain.experiments.equivariance.eq_spherical.claims",
     "netgrain.geometry.sampled.sampled_geometry",
 }
 STILL_PRIVATE = {

@@ -14,14 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.images import (
-    NETS,
-    ImageCurves,
-    image_unit,
-    levels_and_changes,
-    ordering_claims,
-    paired,
-)
+from netgrain.experiments.equivariance.image_plots import levels_and_changes
+from netgrain.experiments.equivariance.images import NETS, ImageCurves, image_unit, ordering_claims, paired
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
@@ -56,19 +50,9 @@ class Result:
 
 def run(config: Config, runner: Runner) -> Result:
     common = {"experiment": "eq-digits", "source": "digits", "size": 8, "fresh": 25, "batches": 1, "nets": list(NETS)}
-    units = [
-        {
-            **common,
-            "lr": None,
-            "lr_dense": None,
-            "count": config.count,
-            "steps": config.steps,
-            "records": config.records,
-            "width": config.width,
-            "seed": seed,
-        }
-        for seed in range(config.seeds)
-    ]
+    common |= {"lr": None, "lr_dense": None, "count": config.count, "steps": config.steps}
+    common |= {"records": config.records, "width": config.width}
+    units = [{**common, "seed": seed} for seed in range(config.seeds)]
     return Result(config, ImageCurves.of(runner.map(image_unit, units, "trainings")))
 
 

@@ -21,7 +21,9 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import limit
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.images import band, descend_in_fourier, initial_layers, records, tidy
+from netgrain.experiments.equivariance.fourier_descent import descend_in_fourier, initial_layers, records
+from netgrain.experiments.equivariance.image_plots import band, labelled
+from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
 from netgrain.geometry.estimate import mean
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
@@ -141,8 +143,7 @@ def geometry(betas: Tensor) -> Geometry:
 
 
 def data(seed: int) -> tuple[Tensor, Tensor]:
-    X = torch.randn(POINTS, ORDER, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return X, torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(POINTS // 2)
+    return gaussian_points(POINTS, ORDER, seed), labels_in_turn(POINTS)
 
 
 def _shares(G: Geometry) -> Tensor:
@@ -210,6 +211,7 @@ def claims(result: Result) -> list[Claim]:
 def figure(result: Result) -> Figure:
     import numpy as np
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(11.4, 6.2), layout="constrained")
     axes: Any = figure.subplots(2, 2)
@@ -226,16 +228,16 @@ def figure(result: Result) -> Figure:
     spectra.set_ylim(1e-8, 2)
     spectra.minorticks_off()
     spectra.set_xlim(1, ORDER)
-    tidy(spectra, f"spectrum of E[ββᵀ], {result.config.members} members (dotted: I)", "index", "share of the trace")
-    tidy(identity, "Corr(E[ββᵀ], I), debiased (dotted: one direction)", "step", "")
+    labelled(spectra, f"spectrum of E[ββᵀ], {result.config.members} members (dotted: I)", "index", "share of the trace")
+    labelled(identity, "Corr(E[ββᵀ], I), debiased (dotted: one direction)", "step", "")
     identity.axhline(1 / math.sqrt(ORDER), color="0.4", lw=0.8, ls=":")
     identity.set_ylim(0, 1.05)
-    tidy(rank, "effective rank, debiased", "step", "")
+    labelled(rank, "effective rank, debiased", "step", "")
     rank.set_yscale("log")
     ticks = [t for t in (1, 2, 5, 10, 20, 50) if t <= ORDER]
     rank.set_yticks(ticks, [str(t) for t in ticks])
     rank.minorticks_off()
-    tidy(aligned, "share of the trace along the limit of depth 2 (dotted: I)", "step", "")
+    labelled(aligned, "share of the trace along the limit of depth 2 (dotted: I)", "step", "")
     aligned.axhline(1 / ORDER, color="0.4", lw=0.8, ls=":")
     aligned.set_ylim(0, 1.05)
     for ax in (identity, rank, aligned):
@@ -243,7 +245,7 @@ def figure(result: Result) -> Figure:
         last = float(result.steps[-1])
         steps = [t for t in (0, 10, 100, 1000, 10_000) if t <= last]
         ax.set_xticks(steps, [str(t) for t in steps])
-        ax.xaxis.set_minor_locator(_nothing())
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlim(0, last)
     spectra.legend(fontsize=8, frameon=False)
     identity.legend(fontsize=8, frameon=False)
@@ -252,9 +254,3 @@ def figure(result: Result) -> Figure:
         fontsize=10.5,
     )
     return figure
-
-
-def _nothing() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()

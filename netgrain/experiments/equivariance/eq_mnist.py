@@ -22,21 +22,21 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.networks import predictor
+from netgrain.equivariant.schatten_norms import schatten_ratio
 from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.equivariance.fourier_descent import descend_in_fourier, initial_layers
+from netgrain.experiments.equivariance.image_plots import levels_and_changes
 from netgrain.experiments.equivariance.images import (
+    DEPTH,
     NETS,
     ImageCurves,
-    descend_in_fourier,
-    expected_ratio,
     image_groups,
     image_unit,
-    initial_layers,
-    levels_and_changes,
     mnist_is_here,
     ordering_claims,
-    ratios,
     stacked,
 )
+from netgrain.experiments.equivariance.white_noise import expected_ratio
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -120,9 +120,9 @@ def _at_start(unit: Mapping[str, Any]) -> Outcome:
     found = {}
     for kind, group in groups.items():
         start = descend_in_fourier(group, layers, nothing, steps=0, noted=[0])
-        found[f"G-CNN, {kind}"] = ratios(group, start.betas[0, 0])
+        found[f"G-CNN, {kind}"] = schatten_ratio(group, start.betas[0, 0], DEPTH)
     dense = predictor(make_network(groups["direct"], "fully-connected", 3, width=NARROW, seed=seed)).detach()
-    found["FC"] = ratios(groups["direct"], dense)
+    found["FC"] = schatten_ratio(groups["direct"], dense, DEPTH)
     return Outcome({}, found)
 
 

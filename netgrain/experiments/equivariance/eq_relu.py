@@ -21,7 +21,10 @@ from torch import Tensor
 from netgrain.equivariant.descent import exponential_descent
 from netgrain.equivariant.limits import make_network
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.images import levels_and_changes, log_change, paired, recorded_steps
+from netgrain.experiments.equivariance.fourier_descent import recorded_steps
+from netgrain.experiments.equivariance.image_plots import levels_and_changes
+from netgrain.experiments.equivariance.images import log_change, paired
+from netgrain.experiments.equivariance.studies import gaussian_points
 from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
@@ -107,9 +110,9 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
 
 def data(seed: int) -> tuple[Tensor, Tensor]:
     """20 points N(0, I), the first ten with label −1."""
-    generator = torch.Generator().manual_seed(seed)
-    X = torch.randn(POINTS, ORDER, dtype=torch.float64, generator=generator)
-    return X, torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat_interleave(POINTS // 2)
+    return gaussian_points(POINTS, ORDER, seed), torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat_interleave(
+        POINTS // 2
+    )
 
 
 def claims(result: Result) -> list[Claim]:

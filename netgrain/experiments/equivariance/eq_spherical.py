@@ -24,7 +24,10 @@ from netgrain.equivariant.schatten_norms import ranks, schatten, schatten_ratio,
 from netgrain.equivariant.separable import support_vector
 from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_transform
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.images import band, log_change, paired, recorded_steps, tidy
+from netgrain.experiments.equivariance.fourier_descent import recorded_steps
+from netgrain.experiments.equivariance.image_plots import band, labelled
+from netgrain.experiments.equivariance.images import log_change, paired
+from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
@@ -82,9 +85,7 @@ def run(config: Config, runner: Runner) -> Result:
 
 def data(bandwidth: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
     """Points N(0, I) in isometric coordinates, labels in turn."""
-    n = spherical_transform(bandwidth).n
-    X = torch.randn(points, n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return X, torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(points)[:points]
+    return gaussian_points(points, spherical_transform(bandwidth).n, seed), labels_in_turn(points)
 
 
 @one_thread()
@@ -94,7 +95,7 @@ def _limits(unit: Mapping[str, Any]) -> Outcome:
     transform = spherical_transform(B)
     svm = support_vector(X, y)
     noise = predictor(FullyConnected(transform.n, 3, seed=seed)).detach()
-    draws = torch.randn(NOISES, transform.n, dtype=torch.float64, generator=torch.Generator().manual_seed(1000 + seed))
+    draws = gaussian_points(NOISES, transform.n, 1000 + seed)
     low = draws.clone()
     low[:, SEEN:] = 0
     numbers: dict[str, Any] = {
@@ -139,86 +140,110 @@ def _relu(unit: Mapping[str, Any]) -> Outcome:
 
 
 def claims(result: Result) -> list[Claim]:
-    def all_of(name: str) -> list[float]:
-        return [float(n[name]) for n in result.numbers]
+    found = _certificates(result)
+    for L in DEPTHS:
+        found += _against_fully_connected(result, L)
+    if result.config.bandwidth == 5:
+        found += _bandwidths(result)
+    return found + _relu_claims(result)
 
-    def logs(name: str) -> list[float]:
-        return torch.tensor(all_of(name), dtype=torch.float64).log().tolist()
 
-    def log_ratio(a: str, b: str) -> list[float]:
-        return [x - y for x, y in zip(logs(a), logs(b), strict=True)]
+def _each(result: Result, name: str) -> list[float]:
+    return [float(n[name]) for n in result.numbers]
 
-    found = [
+
+def _log_ratio(result: Result, a: str, b: str) -> list[float]:
+    """log(a/b), seed by seed."""
+    logs = [torch.tensor(_each(result, name), dtype=torch.float64).log().tolist() for name in (a, b)]
+    return [x - y for x, y in zip(*logs, strict=True)]
+
+
+def _certificates(result: Result) -> list[Claim]:
+    """The limits are what the theorem says, and rank falls with depth."""
+    gaps, residuals = _each(result, "gap 2"), _each(result, "kkt 3")
+    two, three = _each(result, "rank 2"), _each(result, "rank 3")
+    return [
         claim(
             "depth 2 ends at the optimum",
             "mean dual gap is at most 1e-4",
-            mean(all_of("gap 2")),
+            mean(gaps),
             high=1e-4,
-            note=f"largest {max(all_of('gap 2')):.1e}",
+            note=f"largest {max(gaps):.1e}",
         ),
         claim(
             "depth 3 ends at a stationary point",
             "mean KKT residual is at most 1e-4",
-            mean(all_of("kkt 3")),
+            mean(residuals),
             high=1e-4,
-            note=f"largest {max(all_of('kkt 3')):.1e}; stationary, not certified optimal",
+            note=f"largest {max(residuals):.1e}; stationary, not certified optimal",
         ),
         claim(
             "rank falls with depth",
             "mean of the weighted rank at depth 3 minus that at depth 2 is below 0",
-            paired(all_of("rank 3"), all_of("rank 2")),
+            paired(three, two),
             high=0,
-            note=f"means {mean(all_of('rank 2')).value:.1f} and {mean(all_of('rank 3')).value:.1f}",
+            note=f"means {mean(two).value:.1f} and {mean(three).value:.1f}",
         ),
     ]
-    for L in DEPTHS:
-        found += [
-            claim(
-                f"depth {L} has a lower rank than the fully connected limit",
-                "mean difference of weighted ranks is below 0",
-                paired(all_of(f"rank {L}"), all_of("rank FC")),
-                high=0,
-                note=f"fully connected: {mean(all_of('rank FC')).value:.1f}",
-            ),
-            claim(
-                f"depth {L} has a smaller objective than the fully connected limit",
-                "mean of log(objective/that of FC), both at margin one, is below 0",
-                mean(log_ratio(f"objective {L}", f"objective FC {L}")),
-                high=0,
-            ),
-            claim(
-                f"training lowers the ratio at depth {L} by more than that of FC",
-                "mean difference of log(limit/start) is below 0",
-                paired(log_ratio(f"end {L}", f"start {L}"), log_ratio(f"end FC {L}", f"start FC {L}")),
-                high=0,
-                paper="0.413 → 0.411 against 1.90 → 1.90 (ReLU, unequal bandwidths)",
-            ),
-        ]
-    if result.config.bandwidth == 5:
-        found += [
-            claim(
-                "the authors' gap is one of bandwidths",
-                f"white noise with l < 3 over white noise with l < 5 is within 5 % of their {AUTHORS_GAP:.3f}",
-                mean(all_of("low over all")),
-                low=0.95 * AUTHORS_GAP,
-                high=1.05 * AUTHORS_GAP,
-                paper="0.413 against 1.90 at epoch 0",
-                note="an inference: 35 of 165 coefficients reach their output",
-            ),
-            claim(
-                "at equal bandwidth the gap at epoch 0 is smaller",
-                "mean of linear depth 3 over FC at initialisation is above the authors' gap",
-                mean([a / b for a, b in zip(all_of("start 3"), all_of("start FC"), strict=True)]),
-                low=AUTHORS_GAP,
-            ),
-        ]
+
+
+def _against_fully_connected(result: Result, L: int) -> list[Claim]:
+    """Rank, objective and change of the ratio, compared with the fully connected limit on the same data."""
+    change, theirs = _log_ratio(result, f"end {L}", f"start {L}"), _log_ratio(result, f"end FC {L}", f"start FC {L}")
+    rank = _each(result, "rank FC")
+    return [
+        claim(
+            f"depth {L} has a lower rank than the fully connected limit",
+            "mean difference of weighted ranks is below 0",
+            paired(_each(result, f"rank {L}"), rank),
+            high=0,
+            note=f"fully connected: {mean(rank).value:.1f}",
+        ),
+        claim(
+            f"depth {L} has a smaller objective than the fully connected limit",
+            "mean of log(objective/that of FC), both at margin one, is below 0",
+            mean(_log_ratio(result, f"objective {L}", f"objective FC {L}")),
+            high=0,
+        ),
+        claim(
+            f"training lowers the ratio at depth {L} by more than that of FC",
+            "mean difference of log(limit/start) is below 0",
+            paired(change, theirs),
+            high=0,
+            paper="0.413 → 0.411 against 1.90 → 1.90 (ReLU, unequal bandwidths)",
+        ),
+    ]
+
+
+def _bandwidths(result: Result) -> list[Claim]:
+    """The gap in the authors' plot is that of two bandwidths."""
+    starts = zip(_each(result, "start 3"), _each(result, "start FC"), strict=True)
+    return [
+        claim(
+            "the authors' gap is one of bandwidths",
+            f"white noise with l < 3 over white noise with l < 5 is within 5 % of their {AUTHORS_GAP:.3f}",
+            mean(_each(result, "low over all")),
+            low=0.95 * AUTHORS_GAP,
+            high=1.05 * AUTHORS_GAP,
+            paper="0.413 against 1.90 at epoch 0",
+            note="an inference: 35 of 165 coefficients reach their output",
+        ),
+        claim(
+            "at equal bandwidth the gap at epoch 0 is smaller",
+            "mean of linear depth 3 over FC at initialisation is above the authors' gap",
+            mean([a / b for a, b in starts]),
+            low=AUTHORS_GAP,
+        ),
+    ]
+
+
+def _relu_claims(result: Result) -> list[Claim]:
     ours, theirs = log_change(result.relu["spherical"]), log_change(result.relu["FC"])
     dead = ", ".join(f"{net} {100 * share:.1f} %" for net, share in result.relu_dead.items())
     levels = ", ".join(
         f"{n} {float(v[:, 0].mean()):.1f} → {float(v[:, -1].mean()):.1f}" for n, v in result.relu.items()
     )
     return [
-        *found,
         claim(
             "training lowers the ratio of the ReLU network",
             "mean of log(end/start) of the gradients at the data is below 0",
@@ -251,7 +276,7 @@ def figure(result: Result) -> Figure:
         left.bar(at, values.mean(0), 0.25, yerr=error, color=COLOURS[name], label=name, error_kw={"lw": 0.8})
     left.set_xticks(range(B))
     left.legend(fontsize=8, frameon=False)
-    tidy(left, "rank of β̂(l) at the limit", "degree l", "rank, mean over seeds")
+    labelled(left, "rank of β̂(l) at the limit", "degree l", "rank, mean over seeds")
     for name, start, end in (("FC", "start FC 3", "end FC 3"), ("depth 3", "start 3", "end 3")):
         lines = np.array([[n[start], n[end]] for n in result.numbers])
         middle.plot([0, 1], lines.T, color=COLOURS[name], lw=0.7, alpha=0.5)
@@ -263,7 +288,7 @@ def figure(result: Result) -> Figure:
     ticks = [t for t in (5, 10, 20, 50, 100, 200) if middle.get_ylim()[0] <= t <= middle.get_ylim()[1]]
     middle.set_yticks(ticks, [str(t) for t in ticks])
     middle.minorticks_off()
-    tidy(middle, "linear, depth 3: each seed and the mean", "", "Schatten 2/3 over ℓ₂")
+    labelled(middle, "linear, depth 3: each seed and the mean", "", "Schatten 2/3 over ℓ₂")
     for name, curves in result.relu.items():
         band(
             right,
@@ -274,7 +299,7 @@ def figure(result: Result) -> Figure:
         )
     right.axhline(0, color="0.4", lw=0.8)
     right.legend(fontsize=8, frameon=False)
-    tidy(right, "ReLU: change of the gradients' ratio", "step of normalised gradient descent", "per cent")
+    labelled(right, "ReLU: change of the gradients' ratio", "step of normalised gradient descent", "per cent")
     figure.suptitle(
         f"SO(3) with l < {B} in every layer, {result.config.points} points, {result.config.seeds} seeds", fontsize=10.5
     )

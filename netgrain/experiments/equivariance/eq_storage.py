@@ -23,7 +23,10 @@ from torch import Tensor
 from netgrain.equivariant.limits import limit
 from netgrain.equivariant.separable import support_vector
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.images import band, descend, paired, tidy, two_digits
+from netgrain.experiments.equivariance.fourier_descent import descend
+from netgrain.experiments.equivariance.image_plots import band, labelled
+from netgrain.experiments.equivariance.images import paired, two_digits
+from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
 from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral, p4m
 from netgrain.groups.fourier import Fourier
@@ -105,9 +108,8 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
     if unit["on"] == "D60":
         group = dihedral(order=60)
         generator = torch.Generator().manual_seed(seed)
-        X = torch.randn(10, 60, dtype=torch.float64, generator=generator)
-        y = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(5)
-        fresh = torch.randn(unit["fresh"], 60, dtype=torch.float64, generator=generator)
+        X, y = gaussian_points(10, 60, generator), labels_in_turn(10)
+        fresh = gaussian_points(unit["fresh"], 60, generator)
         fresh_y = None
         beta = limit(group, X, y, depth=3, seed=seed, log_norm=unit["log_norm"]).beta
     else:
@@ -252,7 +254,7 @@ def figure(result: Result) -> Figure:
                 fits = ~values.isnan().any(0)  # for every seed
                 band(ax, case.bytes[fits], values[:, fits], way, colour=colour, dashed=dashed)
             ax.set_xscale("log", base=2)
-            tidy(ax, f"{titles[name]}: {measure}" if ax is row[0] else measure, "bytes stored", "")
+            labelled(ax, f"{titles[name]}: {measure}" if ax is row[0] else measure, "bytes stored", "")
             ax.xaxis.set_major_formatter(lambda v, _: f"{v:.0f}")
             if measure.startswith("margin"):
                 ax.axhline(0, color="0.4", lw=0.8)

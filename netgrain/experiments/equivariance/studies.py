@@ -54,9 +54,19 @@ def points_of(data: Mapping[str, Any], order: int) -> tuple[Tensor, Tensor]:
     else:
         rng = np.random.default_rng([data["seed"], order, data["points"]])
         X = torch.from_numpy(rng.standard_normal((data["points"], order)))
-    y = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(X))[: len(X)]
-    y_offset = data.get("offset", 0.0)
-    return X + y_offset * y[:, None], y
+    y = labels_in_turn(len(X))
+    return X + data.get("offset", 0.0) * y[:, None], y
+
+
+def gaussian_points(points: int, n: int, seed: int | torch.Generator) -> Tensor:
+    """N(0, I), (points, n), by torch's generator."""
+    generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
+    return torch.randn(points, n, dtype=torch.float64, generator=generator)
+
+
+def labels_in_turn(points: int) -> Tensor:
+    """−1, +1, −1, …, (points,)."""
+    return torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(points)[:points]
 
 
 def ask(group: str, data: Mapping[str, Any], *, net: str, depth: int, seed: int, **options: Any) -> dict[str, Any]:
@@ -174,9 +184,6 @@ def written(value: Estimate) -> str:
         return f"{value.value:.5g} ± {value.stderr:.0g}" if value.stderr > 0 else f"{value.value:.5g} ± 0"
     digits = max(0, 1 - math.floor(math.log10(value.stderr)))
     return f"{value.value:.{digits}f} ± {value.stderr:.{digits}f}"
-
-
-# --- pictures ---------------------------------------------------------------------------------------------------------
 
 
 def tidy(ax: Axes) -> None:

@@ -17,8 +17,17 @@ from netgrain.equivariant import (
     spherical_transform,
 )
 from netgrain.equivariant.descent import descend as descend_by_tables
-from netgrain.experiments.equivariance import eq_digits, eq_grain, eq_mnist, eq_relu, eq_spherical, eq_storage
-from netgrain.experiments.equivariance import images as images
+from netgrain.experiments.equivariance import (
+    eq_digits,
+    eq_grain,
+    eq_mnist,
+    eq_relu,
+    eq_spherical,
+    eq_storage,
+    fourier_descent,
+    images,
+    white_noise,
+)
 from netgrain.groups import Group, cyclic, dihedral, direct, p4m, quaternion
 from netgrain.runtime.units import Outcome
 
@@ -81,7 +90,7 @@ def test_digits_are_drawn_by_the_seed_and_split_into_two_labels() -> None:
 def test_steps_in_fourier_space_are_the_steps_of_the_tables(net: str, group: Group) -> None:
     n = group.order
     Z = torch.randn(4, n, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = images.descend(net, group, Z, seeds=[3, 4], steps=30, noted=[0, 30], width=5)
+    found = fourier_descent.descend(net, group, Z, seeds=[3, 4], steps=30, noted=[0, 30], width=5)
     for member, seed in enumerate((3, 4)):
         network = make_network(group, net, 3, width=5, seed=seed)
         assert torch.allclose(found.betas[0, member], predictor(network))
@@ -94,8 +103,8 @@ def test_steps_in_fourier_space_are_the_steps_of_the_tables(net: str, group: Gro
 def test_plain_steps_are_gradient_steps_on_the_mean_loss_of_their_batch(net: str) -> None:
     group = dihedral(order=6)
     Z = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = images.descend(
-        net, group, Z, seeds=[0], steps=3, noted=[0, 1, 2, 3], width=4, pace=images.Pace(lr=0.05, batches=2)
+    found = fourier_descent.descend(
+        net, group, Z, seeds=[0], steps=3, noted=[0, 1, 2, 3], width=4, pace=fourier_descent.Pace(lr=0.05, batches=2)
     )
     network = make_network(group, net, 3, width=4, seed=0)
     for step in range(3):
@@ -109,7 +118,7 @@ def test_plain_steps_are_gradient_steps_on_the_mean_loss_of_their_batch(net: str
 
 def test_the_initial_filters_are_those_of_the_network() -> None:
     group = p4m(3)
-    layers = images.initial_layers(group.order, 3, [7])
+    layers = fourier_descent.initial_layers(group.order, 3, [7])
     assert torch.equal(torch.stack([w.detach().reshape(-1) for w in GroupCNN(group, 3, seed=7).weights]), layers[:, 0])
 
 
@@ -117,10 +126,10 @@ def test_the_initial_filters_are_those_of_the_network() -> None:
 
 
 def test_moments_of_products_of_gaussian_matrices() -> None:
-    assert images.product_moment(1, 3, 1 / 3) == pytest.approx(math.gamma(4 / 3) ** 3)
+    assert white_noise.product_moment(1, 3, 1 / 3) == pytest.approx(math.gamma(4 / 3) ** 3)
     for d, factors in ((2, 1), (3, 2), (4, 3)):
-        assert images.product_moment(d, factors, 1.0) == pytest.approx(d ** (factors + 1))
-        assert images.product_moment(d, factors, 0.0) == pytest.approx(d)
+        assert white_noise.product_moment(d, factors, 1.0) == pytest.approx(d ** (factors + 1))
+        assert white_noise.product_moment(d, factors, 0.0) == pytest.approx(d)
     rng = np.random.default_rng(0)
     for d, factors in ((2, 3), (4, 2)):
         product = np.eye(d)
@@ -129,29 +138,29 @@ def test_moments_of_products_of_gaussian_matrices() -> None:
             product = product @ (G / math.sqrt(2))
         values = (np.linalg.svd(product, compute_uv=False) ** (2 / 3)).sum(1)
         error = values.std() / math.sqrt(len(values))
-        assert abs(values.mean() - images.product_moment(d, factors, 1 / 3)) < 4 * error
-        assert abs(1.02 * values.mean() - images.product_moment(d, factors, 1 / 3)) > 4 * error  # it can be missed
+        assert abs(values.mean() - white_noise.product_moment(d, factors, 1 / 3)) < 4 * error
+        assert abs(1.02 * values.mean() - white_noise.product_moment(d, factors, 1 / 3)) > 4 * error  # it can be missed
 
 
 def test_sampled_moments_have_their_exact_second_moment() -> None:
-    assert images.sampled_moment(3, 2, 1.0, kind=1) == pytest.approx(27, rel=0.05)
-    assert images.sampled_moment(4, 1, 1.0, kind=-1) == pytest.approx(16, rel=0.05)
+    assert white_noise.sampled_moment(3, 2, 1.0, kind=1) == pytest.approx(27, rel=0.05)
+    assert white_noise.sampled_moment(4, 1, 1.0, kind=-1) == pytest.approx(16, rel=0.05)
     one = 2 ** (1 / 3) * math.gamma(5 / 6) / math.sqrt(math.pi)  # E|N|^{2/3}
-    assert images.sampled_moment(1, 1, 1 / 3, kind=1) == pytest.approx(one, rel=0.02)
+    assert white_noise.sampled_moment(1, 1, 1 / 3, kind=1) == pytest.approx(one, rel=0.02)
 
 
 def test_the_epoch_0_levels_of_the_authors_group() -> None:
     groups = images.image_groups(28)
-    assert images.expected_ratio(groups["direct"], 3) == pytest.approx(289_000, rel=0.01)
-    assert images.expected_ratio(groups["semidirect"], 3) == pytest.approx(249_000, rel=0.01)
-    assert images.expected_ratio(groups["direct"], 1) == pytest.approx(410_000, rel=0.01)
+    assert white_noise.expected_ratio(groups["direct"], 3) == pytest.approx(289_000, rel=0.01)
+    assert white_noise.expected_ratio(groups["semidirect"], 3) == pytest.approx(249_000, rel=0.01)
+    assert white_noise.expected_ratio(groups["direct"], 1) == pytest.approx(410_000, rel=0.01)
 
 
 def test_white_noise_on_a_large_cyclic_group_has_the_expected_ratio() -> None:
     group = cyclic(4001)
     noise = torch.randn(20, 4001, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = schatten_ratio(group, noise, 3)
-    assert float(found.mean()) == pytest.approx(images.expected_ratio(group, 1), rel=0.01)
+    assert float(found.mean()) == pytest.approx(white_noise.expected_ratio(group, 1), rel=0.01)
 
 
 # --- claims go both ways ----------------------------------------------------------------------------------------------
@@ -333,8 +342,8 @@ def test_the_geometry_of_predictors_is_the_geometry_of_their_networks() -> None:
 
 def test_white_filters_have_no_grain_and_one_predictor_has_nothing_else() -> None:
     group = dihedral(order=12)
-    layers = images.initial_layers(12, 3, range(400))
-    start = images.descend_in_fourier(group, layers, layers[0, :1], steps=0, noted=[0]).betas[0]
+    layers = fourier_descent.initial_layers(12, 3, range(400))
+    start = fourier_descent.descend_in_fourier(group, layers, layers[0, :1], steps=0, noted=[0]).betas[0]
     found = ng.corr(eq_grain.geometry(start), torch.eye(12))
     assert abs(found.value - 1) < 4 * found.stderr + 0.01
     same = eq_grain.geometry(start[:1].repeat(10, 1))
