@@ -19,10 +19,26 @@ SHRINK = 0.1  # of the within-class covariance towards a multiple of the identit
 
 
 class Align(nn.Module):
-    """x ↦ Q x with Q = H_k … H_1, H_j = I − 2 r_j r_jᵀ: a product of reflections, to be put before a network.
+    """An orthogonal transform of the input, to be put before a network.
 
-    Distances are kept, nothing is lost, and `inverse` undoes it. Inputs (batch, *input_shape). It has no parameters to
-    train; `nn.Sequential(align, network)` is a model like any other, and its state dict holds the reflections.
+    x ↦ Q x with Q = H_k … H_1, a product of reflections H_j = I − 2 r_j r_jᵀ. It keeps distances and loses nothing. It
+    has no parameters to train, so ``nn.Sequential(align, network)`` is a model like any other; its state dict holds the
+    reflections.
+
+    Parameters
+    ----------
+    reflections : Tensor of shape (k, d)
+        The rows r_j, with unit norm.
+    input_shape : sequence of int
+        Shape of one input without the batch axis.
+
+    See Also
+    --------
+    align : Finds the reflections that turn a label into the grain of a network.
+
+    Examples
+    --------
+    Reflecting (1, −1) / √2 swaps the two coordinates.
 
     >>> swap = Align(torch.tensor([[1.0, -1.0]]) / math.sqrt(2), (2,))
     >>> swap(torch.tensor([[3.0, 5.0]])).round(decimals=5).tolist()
@@ -40,10 +56,22 @@ class Align(nn.Module):
         return self._reflected(x, self.reflections)
 
     def inverse(self, x: Tensor) -> Tensor:
+        """Undo the transform.
+
+        Parameters
+        ----------
+        x : Tensor of shape (batch, *input_shape)
+            Transformed inputs.
+
+        Returns
+        -------
+        Tensor of shape (batch, *input_shape)
+            The inputs as they were before.
+        """
         return self._reflected(x, self.reflections.flip(0))
 
     def matrix(self) -> Tensor:
-        """Q, (d, d)."""
+        """The matrix Q, of shape (d, d)."""
         eye = torch.eye(self.reflections.shape[1], device=self.reflections.device)
         return self.forward(eye.reshape(-1, *self.input_shape)).flatten(1).T
 
@@ -60,11 +88,48 @@ class Align(nn.Module):
 
 
 def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -> Align:
-    """Turn the directions along which the label shows onto the leading directions of G; everything else moves little.
+    """Turn the directions that carry a label onto the leading directions of G.
 
     Those directions are the linear discriminants and, for labels that are not linear, the directions along which the
-    classes differ in variance; each is found on one half of the samples and has to show on the other. The k-th goes to
-    the k-th eigenvector of G. Apply the result to every input, in training and after.
+    classes differ in variance. Each is found on one half of the samples and confirmed on the other. The k-th is turned
+    onto the k-th eigenvector of G; everything else moves little.
+
+    Parameters
+    ----------
+    G : Geometry
+        The geometry of the family that will be trained.
+    X : Tensor of shape (samples, *input_shape)
+        The training samples.
+    y : Tensor of shape (samples,)
+        Their labels, 0 to classes − 1.
+    most : int, default 8
+        Number of directions to turn at most.
+    seed : int, default 0
+        Chooses the halves of the samples.
+
+    Returns
+    -------
+    Align
+        The transform. Apply it to every input, in training and after.
+
+    Raises
+    ------
+    NetgrainError
+        If no direction carries the label (class means and variances agree within noise).
+
+    See Also
+    --------
+    audit : Shows whether the label lies along weak directions.
+
+    Examples
+    --------
+    The label is the sign of the last of three coordinates, and G has its largest eigenvalue along the first one.
+
+    >>> X = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 2.0, 1.0])))
+    >>> turned = align(G, X, (X[:, 2] > 0).long())(torch.tensor([[0.0, 0.0, 1.0]]))
+    >>> turned.abs().round(decimals=1).tolist()
+    [[1.0, 0.0, 0.0]]
     """
     if G.d != X[0].numel():
         raise NetgrainError(f"the data have {X[0].numel()} entries a sample, the geometry {G.d}; use the same input.")

@@ -21,13 +21,36 @@ TOP, LAST = 8, 4  # directions drawn
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Card:
-    """The grain of one family in a picture and in words."""
+    """The grain of one family in a picture and in a few lines of Markdown.
+
+    Parameters
+    ----------
+    name : str
+        What the family is called.
+    G : Geometry
+        Its geometry.
+
+    See Also
+    --------
+    card : Makes one.
+    """
 
     name: str
     G: Geometry
 
     def markdown(self, picture: str = "grain.png") -> str:
-        """A few lines that can stand in any README."""
+        """A few lines of Markdown for a README or a model card.
+
+        Parameters
+        ----------
+        picture : str, default "grain.png"
+            The address of the picture.
+
+        Returns
+        -------
+        str
+            A heading, the picture and a paragraph.
+        """
         G = self.G
         halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in (0.5, 0.9, 0.99))
         shape = " × ".join(map(str, G.input_shape))
@@ -43,7 +66,13 @@ class Card:
         )
 
     def figure(self) -> Figure:
-        """Spectrum, the leading directions and the last ones."""
+        """The spectrum, the leading directions and the last ones, as a figure.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure, not yet shown or saved.
+        """
         from matplotlib.figure import Figure
 
         from netgrain.geometry import plots
@@ -68,7 +97,18 @@ class Card:
         return figure
 
     def save(self, folder: str | Path) -> Path:
-        """Write grain.png and grain.md into a folder."""
+        """Write ``grain.png`` and ``grain.md`` into a folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder; it is made if it is missing.
+
+        Returns
+        -------
+        Path
+            The Markdown file.
+        """
         from netgrain.geometry.plots import png
 
         folder = Path(folder)
@@ -82,7 +122,34 @@ class Card:
 
 
 def card(name: str, G: Geometry) -> Card:
-    """The card of a family from its geometry."""
+    """The card of a family: a picture and a few lines of Markdown.
+
+    Parameters
+    ----------
+    name : str
+        What the family is called.
+    G : Geometry
+        Its geometry, as of `average_geometry`.
+
+    Returns
+    -------
+    Card
+        Its parts, and ``save`` to write them.
+
+    Raises
+    ------
+    NetgrainError
+        If G is zero.
+
+    Examples
+    --------
+    Of three equally strong directions the first two carry half of the geometry.
+
+    >>> import torch
+    >>> text = card("mine", Geometry.from_matrix(torch.eye(3))).markdown()
+    >>> "its geometry lies 50% in 2, 90% in 3, 99% in 3 of the 3 directions" in text
+    True
+    """
     if not G.trace.value > 0:
         raise NetgrainError(
             f"the input gradient of {name} is exactly zero at initialisation (a zero-initialised last layer?), so "

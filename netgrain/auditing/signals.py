@@ -60,24 +60,51 @@ def word_for(gain: float) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Visibility:
-    """How strongly a family of networks reacts to a signal at the probe of G."""
+    """How strongly a family of networks reacts to a signal, where G is taken.
 
-    direction: Tensor  # the signal with unit norm, input_shape
-    gain: Estimate  # relative to an average direction
-    among_random: float  # share of random unit directions v with vᵀGv below uᵀGu
-    among_eigenvalues: float  # share of the d eigenvalues below uᵀGu, equal ones counted half; NaN: not known
+    Parameters
+    ----------
+    direction : Tensor of shape input_shape
+        The signal u with unit norm.
+    gain : Estimate
+        uᵀGu relative to an average direction.
+    among_random : float
+        Share of random unit directions v with vᵀGv below uᵀGu.
+    among_eigenvalues : float
+        Share of the d eigenvalues below uᵀGu, equal ones counted half; NaN where that is not known.
+    G : Geometry
+        The geometry behind it.
+    invisible : bool
+        Whether the signal is lost before the first activation, so that no network of the family reacts to it at any
+        input.
+    profile : LayerProfile, optional
+        The gain after every layer.
+
+    See Also
+    --------
+    visible : Makes one.
+    """
+
+    direction: Tensor
+    gain: Estimate
+    among_random: float
+    among_eigenvalues: float
     G: Geometry
-    invisible: bool  # lost before the first activation: no network of the family reacts to it at any input
+    invisible: bool
     profile: LayerProfile | None = None
 
     @property
     def word(self) -> str:
-        """ "invisible", or by the thresholds of this module "zero", "very weak", "weak", "average" or "strong"."""
+        """The gain in a word: strong, average, weak, very weak, zero or invisible.
+
+        Strong from 3 times an average direction upwards, average from 1/3, weak from 1/1000. Invisible is only what no
+        input makes the network react to.
+        """
         return "invisible" if self.invisible else word_for(self.gain.value)
 
     @property
     def words(self) -> tuple[str, str]:
-        """The words two standard errors below and above the gain; equal where the word is sure."""
+        """The words two standard errors below and above the gain."""
         if self.invisible:
             return self.word, self.word
         reach = SIGMAS * (0.0 if math.isnan(self.gain.stderr) else self.gain.stderr)
@@ -85,7 +112,10 @@ class Visibility:
 
     @property
     def loser(self) -> Loser | None:
-        """The layer at which the signal loses most; None where no layer surely loses it (or none was asked for)."""
+        """The layer at which the signal loses most, with its factor.
+
+        None where no layer loses it by more than two standard errors, and where layers were not looked at.
+        """
         found = None if self.profile is None else self.profile.loser(0)
         if found is None:
             return None
@@ -94,11 +124,17 @@ class Visibility:
 
     @property
     def difficulty(self) -> float:
-        """−log₁₀ of the gain: 0 for an average direction, 2 for one a hundred times weaker."""
+        """Minus log₁₀ of the gain: 0 is average, 2 a hundred times weaker."""
         return -math.log10(max(self.gain.value, 1e-12))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Word, gain, ranks, difficulty, probe and the layer that loses the signal.
+        """
         lost = self.loser
         return {
             "word": self.word,
@@ -233,12 +269,12 @@ def visible(
             progress=progress,
         )
     else:
-        given = {"probe": probe, "members": members, "tolerance": tolerance, "probes": probes}
-        asked = [name for name, value in given.items() if value is not None]
-        asked += [name for name, value in (("method", method), ("first_layer", first_layer)) if value != "auto"]
-        if asked or output != "all":
-            name = (*asked, "output")[0]
-            raise NetgrainError(f"{name}= belongs to making G, and a G was given; leave one of them out.")
+        _check_not_asked(probe=probe, members=members, tolerance=tolerance, probes=probes)
+        _check_not_asked(
+            method=None if method == "auto" else method,
+            first_layer=None if first_layer == "auto" else first_layer,
+            output=None if output == "all" else output,
+        )
     values, errors = relative_gains(G, u[None])
     gain = float(values[0]) if float(values[0]) > ROUNDING else 0.0
     profile = layer_profile(make, u[None], members=layer_members, probe=probe, seed=seed) if layers else None
@@ -251,6 +287,12 @@ def visible(
         invisible=gain == 0 and len(invisible_within(make, u[None], seed=seed)) == 1,
         profile=profile,
     )
+
+
+def _check_not_asked(**options: Any) -> None:
+    """Options of making G are refused where G is given."""
+    if asked := [name for name, value in options.items() if value is not None]:
+        raise NetgrainError(f"{asked[0]}= belongs to making G, and a G was given; leave one of them out.")
 
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:

@@ -66,25 +66,44 @@ class Swapped:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WhatIf:
-    """Two geometries and what lies between them.
+    """The geometry of a family before and after a change, and what lies between them.
 
-    `gained` (k, *input_shape) are the directions that gained most: eigenvectors of G'/tr G' − G/tr G (the prime is
-    after the change) with the largest positive eigenvalues, as many as there are. `gained_before` and `gained_after`
-    are their gains relative to an average direction; where a geometry was sampled, the directions were chosen on the
-    same sample, which flatters them a little.
+    Where a geometry was sampled, the directions that gained most were chosen on the same sample, which makes their
+    gains a little too large.
+
+    Parameters
+    ----------
+    family : Swapped
+        The changed family, a callable that returns a fresh module.
+    before, after : Geometry
+        G without and with the change.
+    correlation : Estimate
+        Corr(before, after); NaN where one of them is zero.
+    gained : Tensor of shape (k, *input_shape)
+        The directions that gained most, with unit norm: eigenvectors of after / tr(after) − before / tr(before) with
+        the largest positive eigenvalues, as many as there are.
+    gained_before, gained_after : tuple of Estimate
+        Their gains relative to an average direction.
+
+    See Also
+    --------
+    what_if : Makes one.
     """
 
     family: Swapped
     before: Geometry
     after: Geometry
-    correlation: Estimate  # Corr(before, after); NaN where one of them is zero
-    gained: Tensor  # (k, *input_shape), unit norm
+    correlation: Estimate
+    gained: Tensor
     gained_before: tuple[Estimate, ...]
     gained_after: tuple[Estimate, ...]
 
     @property
     def directions_for(self) -> dict[float, tuple[int | None, int | None]]:
-        """Share of the trace → leading directions that carry it, before and after (None: more than are known)."""
+        """Numbers of directions that carry 50, 90 and 99 % of G, before and after.
+
+        None stands for more than are known.
+        """
         return {share: (self.before.directions_for(share), self.after.directions_for(share)) for share in SHARES}
 
     def __repr__(self) -> str:
