@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from netgrain import Geometry, average_geometry, corr
+from netgrain import average_geometry, corr
 from netgrain.auditing.gains import relative_gains
-from netgrain.auditing.swaps import Swapped, what_if
+from netgrain.auditing.swaps import Swapped, parsed_swaps, what_if
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 
@@ -131,13 +131,10 @@ def test_a_network_cut_off_from_its_input_is_told() -> None:
     assert answer.correlation.value != answer.correlation.value
 
 
-def test_gains_of_a_basis_add_up_to_d() -> None:
-    G = average_geometry(Average(), SHAPE)
-    gains, errors = relative_gains(G, 3 * torch.eye(36).reshape(36, *SHAPE))
-    assert float(gains.sum()) == pytest.approx(36)
-    assert errors.tolist() == [0.0] * 36
-    with pytest.raises(NetgrainError, match="the geometry is zero"):
-        relative_gains(Geometry.from_matrix(torch.zeros(2, 2)), torch.eye(2))
+def test_layers_as_they_are_written() -> None:
+    found = parsed_swaps(["a.b=AvgPool2d(2, stride=1)", "c=GELU"])
+    assert isinstance(found["a.b"], nn.AvgPool2d)
+    assert isinstance(found["c"], nn.GELU)
 
 
 class Stubborn(nn.Module):

@@ -1,0 +1,62 @@
+"""The contract of a section, for every file that is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netgrain.auditing import pages
+from netgrain.auditing import sections as folder
+from netgrain.auditing.audits import Audit
+from netgrain.auditing.sections.contract import Section, Subject
+from netgrain.auditing.sections.registry import sections
+from tests.auditing.audit_example import example, unmeasured
+
+TEMPLATES = Path(pages.__file__).parent / "templates" / "sections"
+
+
+def test_sections_are_found_by_being_there() -> None:
+    found = sections()
+    assert list(found) == [
+        *("grain", "directions", "labels", "samples", "features", "complexity", "checkpoint", "layers", "changes"),
+    ]
+    files = {p.stem for p in Path(folder.__file__).parent.glob("*.py")}
+    assert files - set(found) == {"__init__", "contract", "registry"}
+    assert {p.name.removesuffix(".html.jinja") for p in TEMPLATES.iterdir()} <= set(found)
+
+
+@pytest.mark.parametrize("key", sections())
+def test_a_section_measures_says_and_lists(key: str, audited: Audit) -> None:
+    section = sections()[key]
+    said = section.sentences(audited.report)
+    assert all(s["level"] in pages.LEVELS and s["text"].endswith(".") and s["more"] for s in said)
+    assert all(s in audited.report["sentences"] for s in said)
+    for figure in section.figures(audited.report):
+        value = audited.report
+        for part in figure.path:
+            value = value[part]
+        assert value is not None, figure.label
+    # the same rows for any report, so that audits can be compared
+    rows = [[f[:4] for f in section.figures(r)] for r in (audited.report, example(), unmeasured(), {})]
+    assert rows[0] == rows[1] == rows[2] == rows[3]
+
+
+def test_a_new_section_needs_its_file_and_its_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(subject: Subject) -> dict[str, int]:
+        return {"smells": len(subject.classes)}
+
+    more = {**sections(), "smells": Section(order=95, measure=measure, title="Smells")}
+    monkeypatch.setattr(pages, "sections", lambda: more)
+    monkeypatch.setattr(pages, "_templates", lambda: {"sections/smells.html.jinja"})
+    assert [panel[:2] for panel in pages.panels()][-2:] == [("smells", "Smells"), ("numbers", "Numbers")]
+    assert pages.panels()[-2][2] == ["sections/smells.html.jinja"]
+
+
+def test_tabs_are_in_their_order(audited: Audit) -> None:
+    names = [name for _, name, _ in pages.panels()]
+    assert names == ["Overview", "Directions", "Labels", "Samples", "Features", "Layers / what-if", "Numbers"]
+    html = audited.html()
+    assert [html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()] == sorted(
+        html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()
+    )
+    assert json.dumps(audited.report)
