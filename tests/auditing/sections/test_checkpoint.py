@@ -38,11 +38,11 @@ def test_a_checkpoint_is_told(audited: Audit) -> None:
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ({}, "the weights lack 'weight'"),
+        ({}, "they lack 'weight'"),
         ({"weight": torch.zeros(3, 3)}, r"'weight' has shape \(3, 3\)"),
         ({"weight": torch.zeros(2, 4).to_sparse()}, "cannot be copied"),
         ({"weight": torch.zeros(2, 4) + 0j}, "complex numbers"),
-        ({"weight": torch.zeros(2, 4), "more": torch.zeros(1)}, "the weights have 'more'"),
+        ({"weight": torch.zeros(2, 4), "more": torch.zeros(1)}, "they have 'more' too many"),
     ],
 )
 def test_weights_that_do_not_fit(weights: dict[str, Tensor], said: str) -> None:

@@ -65,9 +65,7 @@ def test_no_grain_is_judged_by_the_spectrum(samples: Samples) -> None:
     assert "no grain" in texts[1]
 
 
-def test_a_sample_with_fewer_gradients_than_directions_is_not_taken_for_zeros(
-    samples: Samples, audited: Audit
-) -> None:
+def test_a_sample_with_fewer_gradients_than_directions_is_not_taken_for_zeros(samples: Samples, audited: Audit) -> None:
     few = ng.average_geometry(small, SHAPE, probe=ng.Data(samples[0]), members=3, probes=4)  # 24 gradients
     found = audit(small, *samples, G=few, progress=False)
     known = found.report["geometry"]["known"]

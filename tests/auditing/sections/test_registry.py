@@ -34,8 +34,8 @@ def test_a_section_measures_says_and_lists(key: str, audited: Audit) -> None:
     for figure in section.figures(audited.report):
         value = audited.report
         for part in figure.path:
+            assert part in value, figure.label
             value = value[part]
-        assert value is not None, figure.label
     # the same rows for any report, so that audits can be compared
     rows = [[f[:4] for f in section.figures(r)] for r in (audited.report, example(), unmeasured(), {})]
     assert rows[0] == rows[1] == rows[2] == rows[3]
