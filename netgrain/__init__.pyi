@@ -2,6 +2,9 @@ from . import (
     auditing as auditing,
 )
 from . import (
+    closed_form as closed_form,
+)
+from . import (
     complexity as complexity,
 )
 from . import (
@@ -9,6 +12,9 @@ from . import (
 )
 from . import (
     equivariant as equivariant,
+)
+from . import (
+    families as families,
 )
 from . import (
     groups as groups,

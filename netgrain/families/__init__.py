@@ -1,1 +1,5 @@
 """One reading of any module: members, outputs, gradients, probes, its trace and its initialisation."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

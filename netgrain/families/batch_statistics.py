@@ -45,11 +45,31 @@ class DataStatistics:
 
 
 def data_statistics(make: Family, X: Tensor) -> DataStatistics:
-    """The family `make` with its batch norms calibrated on samples X (samples, *input_shape).
+    """Family of networks whose batch norms carry the statistics of data.
 
-    At initialisation a batch norm in eval mode divides by √(1 + ε) and does nothing else; with data statistics it acts
-    as it does in training.
+    At initialisation a batch norm in eval mode divides by √(1 + ε) and does nothing else; with data
+    statistics it acts as it does in training.
 
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` with batch norms on every call.
+    X : Tensor of shape (samples, *input_shape)
+        At least two finite floating-point samples.
+
+    Returns
+    -------
+    DataStatistics
+        A family: every call makes a fresh network and passes X through it once.
+
+    Raises
+    ------
+    NetgrainError
+        If X has another form, or, when a network is made, if it has no batch norms that track
+        statistics.
+
+    Examples
+    --------
     >>> family = data_statistics(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), torch.randn(64, 2))
     >>> bool((family()[1].running_var != 1).all())
     True

@@ -28,7 +28,35 @@ Family = Callable[[], nn.Module]
 
 
 def member(make: Family, seed: int, i: int, device: torch.device | str = "cpu") -> nn.Module:
-    """Member i of the family: fresh, in eval mode, its parameters frozen."""
+    """Network number i of a family: fresh, in eval mode, its parameters frozen.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    seed : int
+        Seed of the family.
+    i : int
+        Number of the network; it depends on ``(seed, i)`` alone.
+    device : torch.device or str, default "cpu"
+        Where its weights end up. They are drawn on the CPU.
+
+    Returns
+    -------
+    torch.nn.Module
+        The network.
+
+    Raises
+    ------
+    NetgrainError
+        If `make` fails, or returns something else or a network without finite weights.
+
+    Examples
+    --------
+    >>> first, again, other = (member(lambda: nn.Linear(2, 1), 0, i).weight for i in (0, 0, 1))
+    >>> torch.equal(first, again), torch.equal(first, other)
+    (True, False)
+    """
     with seeded(derived_seed(seed, "member", i)):
         model = built(make)
     check_weights(model, f"member {i}")

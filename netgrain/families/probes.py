@@ -15,36 +15,100 @@ from netgrain.runtime.errors import NetgrainError
 
 @runtime_checkable
 class Probe(Protocol):
-    """Anything that can name itself and give points; your own sampler needs only these two methods."""
+    """Where x comes from: anything that can name itself and give points.
+
+    Your own sampler needs only these two methods.
+
+    See Also
+    --------
+    Origin, Gaussian, Data
+
+    Examples
+    --------
+    The corners of a cube:
+
+    >>> class Corners:
+    ...     def describe(self):
+    ...         return "corners"
+    ...     def points(self, input_shape, count, seed):
+    ...         coins = torch.rand(count, *input_shape, generator=torch.Generator().manual_seed(seed))
+    ...         return coins.round()
+    >>> isinstance(Corners(), Probe), Corners().points((2,), 3, seed=0).shape
+    (True, torch.Size([3, 2]))
+    """
 
     def describe(self) -> str:
         """A short name for tables and files."""
         ...
 
     def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
-        """Up to `count` points, shape (points, *input_shape), a function of the seed alone."""
+        """Up to `count` points, a function of the seed alone.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            Shape of one input without the batch axis.
+        count : int
+            Largest number of points.
+        seed : int
+            Of the random choice.
+
+        Returns
+        -------
+        Tensor of shape (points, *input_shape)
+            The points.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The single point x = 0: the σ → 0 limit of Gaussian(σ) for networks that are differentiable there.
+    """The single point x = 0.
 
+    It is the limit of ``Gaussian(sigma)`` for sigma → 0 where the network is differentiable there; at
+    a kink netgrain takes that limit instead, and says so.
+
+    Examples
+    --------
     >>> Origin().points((2,), 5, seed=0)
     tensor([[0., 0.]])
     """
 
     def describe(self) -> str:
+        """A short name for tables and files: "origin"."""
         return "origin"
 
     def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        """The one point x = 0.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            Shape of one input without the batch axis.
+        count : int
+            Not used: there is one point.
+        seed : int
+            Not used: nothing is random.
+
+        Returns
+        -------
+        Tensor of shape (points, *input_shape)
+            Zeros of shape (1, *input_shape).
+        """
         return torch.zeros(1, *input_shape)
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """x ~ N(0, σ²I).
+    """Gaussian points x ~ N(0, σ²I).
 
+    Parameters
+    ----------
+    sigma : float, default 1
+        Standard deviation of every coordinate, positive.
+
+    Examples
+    --------
     >>> Gaussian(0.001).describe()
     'gaussian:0.001'
     """
@@ -58,17 +122,43 @@ class Gaussian:
             )
 
     def describe(self) -> str:
+        """A short name for tables and files, as in "gaussian:0.5"."""
         return f"gaussian:{self.sigma:g}"
 
     def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        """Independent Gaussian points.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            Shape of one input without the batch axis.
+        count : int
+            Number of points.
+        seed : int
+            Of the random numbers.
+
+        Returns
+        -------
+        Tensor of shape (points, *input_shape)
+            The points.
+        """
         generator = torch.Generator().manual_seed(seed)
         return self.sigma * torch.randn(count, *input_shape, generator=generator)
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """x drawn from given samples X, shape (samples, *input_shape).
+    """Points drawn from given samples.
 
+    Parameters
+    ----------
+    X : Tensor of shape (samples, *input_shape)
+        Finite floating-point samples.
+    name : str, default "data"
+        What tables call them.
+
+    Examples
+    --------
     >>> Data(torch.zeros(10, 3)).describe()
     'data (10 samples)'
     """
@@ -94,9 +184,26 @@ class Data:
         object.__setattr__(self, "X", X)
 
     def describe(self) -> str:
+        """A short name for tables and files, as in "data (10 samples)"."""
         return f"{self.name} ({len(self.X)} samples)"
 
     def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+        """Samples without repetition; all of them, in order, if there are no more.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            Shape of one input without the batch axis.
+        count : int
+            Largest number of samples.
+        seed : int
+            Of the random choice.
+
+        Returns
+        -------
+        Tensor of shape (points, *input_shape)
+            The chosen samples.
+        """
         if tuple(self.X.shape[1:]) != input_shape:
             raise NetgrainError(
                 f"the data has samples of shape {tuple(self.X.shape[1:])}, input_shape is {input_shape}; "

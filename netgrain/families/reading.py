@@ -86,6 +86,16 @@ class Reading:
     ----------
     initialisation : Initialisation
         Laws of all parameters and buffers: ``reading.initialisation.of("conv1.weight")``.
+
+    See Also
+    --------
+    read : Build one.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> Reading(lambda: nn.Linear(64, 10), (64,)).initialisation.of("weight").text
+    'uniform in ±0.125'
     """
 
     def __init__(self, make: Family, input_shape: Sequence[int], seed: int = 0) -> None:
@@ -115,7 +125,18 @@ class Reading:
             return Reason("not traced", "", str(e))
 
     def traced(self) -> Trace:
-        """The trace; raises Unsupported where there is none."""
+        """All steps of the module, recorded on two inputs.
+
+        Returns
+        -------
+        Trace
+            As `trace` has it.
+
+        Raises
+        ------
+        NetgrainError
+            If the module cannot be traced (its subclass ``Unsupported``).
+        """
         if isinstance(self.trace, Reason):
             raise Unsupported(self.trace.text)
         return self.trace
@@ -144,7 +165,7 @@ class Reading:
         return entry_of(self.trace, self.model, self.initialisation)
 
     def last_layer(self) -> LastLayer | Reason:
-        """The last linear layer in whose weights the outputs are linear, or why there is none.
+        """The last linear layer, if outputs are linear in its weights, or a reason.
 
         Returns
         -------

@@ -47,6 +47,33 @@ RULES: dict[str, LayerRule] = {}
 
 
 def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
+    """Register a layer rule: what a torch function does to channels and gradients.
+
+    A rule is a function ``(step, values, run)`` that turns the feature maps `values` into the one
+    that the step makes (or a list of them), and says how it sends gradients back. It raises
+    ``Unsupported`` for a call that it does not know.
+
+    Parameters
+    ----------
+    *names : str
+        Names of torch functions without underscores, as in ``"conv2d"`` or ``"add"``.
+
+    Returns
+    -------
+    callable
+        A decorator that registers the rule and returns it unchanged.
+
+    Examples
+    --------
+    Every file of ``closed_form/rules`` is loaded, so a rule needs nothing but its decorator.
+
+    >>> @rule("a function of your own")
+    ... def _unchanged(step, values, run):
+    ...     return values[0]
+    >>> RULES.pop("a function of your own") is _unchanged
+    True
+    """
+
     def register(function: LayerRule) -> LayerRule:
         for name in names:
             RULES[name] = function

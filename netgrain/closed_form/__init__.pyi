@@ -1,0 +1,1 @@
+from .rules import rule as rule

@@ -1,0 +1,10 @@
+from .batch_statistics import data_statistics as data_statistics
+from .members import Family as Family
+from .members import member as member
+from .probes import Data as Data
+from .probes import Gaussian as Gaussian
+from .probes import Origin as Origin
+from .probes import Probe as Probe
+from .reading import Reading as Reading
+from .reading import read as read
+from .reasons import Reason as Reason
