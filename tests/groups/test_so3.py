@@ -63,6 +63,7 @@ def test_the_trace_is_the_character_of_the_angle(l: int) -> None:
     assert trace.imag.abs().max() < 1e-12
 
 
+@pytest.mark.quick
 def test_the_real_matrix_of_l_one_is_the_rotation() -> None:
     angles = some_angles(10)
     order = [1, 2, 0]  # y, z, x
