@@ -1,12 +1,12 @@
 """Units, engines and run folders: nothing lost, nothing computed twice, nothing mixed up."""
 
+import fcntl
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ import pytest
 import torch
 
 from netgrain import GrainWarning, NetgrainError
+from netgrain.models import LeNet
 from netgrain.runtime.local import Local
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit
+from netgrain.training import Settings, train_member
 
 CALLS: list[int] = []
+SWEPT = 16  # units of the run that is killed
 
 
 def square(unit: Mapping[str, Any]) -> Outcome:
@@ -154,46 +157,54 @@ def test_the_folder_says_where_it_ran(tmp_path: Path) -> None:
     assert about["config"] == {"a": 1}
 
 
-SWEEP = """
-import sys, time, torch
-from netgrain.runtime.units import Outcome
-from netgrain.runtime.processes import Processes
-from netgrain.models import LeNet
-from netgrain.runtime.run_folder import RunFolder, Runner
-from netgrain.training import Settings, train_member
-
-def work(unit):
+def _small_training(unit: Mapping[str, Any]) -> Outcome:
+    """Trained for a while: a unit that takes long enough to be killed in its middle."""
     generator = torch.Generator().manual_seed(unit["seed"])
     X, y = torch.randn(64, 1, 16, 16, generator=generator), torch.arange(64) % 2
-    make = lambda: LeNet(channels=1, image_size=16, outputs=2)
+    make = partial(LeNet, channels=1, image_size=16, outputs=2)
     trained = train_member(make, X, y, Settings(steps=20, batch=16), seed=unit["seed"], i=0)
     weights = torch.cat([w.flatten() for w in trained.state.values()])
     return Outcome({"loss": float(trained.losses[-1])}, {"weights": weights})
 
-with RunFolder.create(sys.argv[1], experiment="sweep", scale="smoke", config={}, resume=True) as folder:
-    Runner(folder, Processes(2)).map(work, [{"seed": s} for s in range(16)])
-"""
+
+def _sweep_in_another_process(path: Path) -> int:
+    """Its number. It is forked, because to import torch anew takes longer than the whole sweep."""
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        with _folder(path, resume=True) as folder:
+            Runner(folder, Processes(2)).map(_small_training, [{"seed": s} for s in range(SWEPT)])
+        code = 0
+    finally:
+        os._exit(code)
 
 
-@pytest.mark.timeout(180)
+def _wait_for_the_lock(path: Path) -> None:
+    """The workers of a killed process end with it, but a moment later, and hold the lock of its folder until then."""
+    with (path / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def _finished(path: Path) -> list[Path]:
+    return sorted((path / "units").glob("*.safetensors"))
+
+
 def test_kill_nine_three_times_then_resume(tmp_path: Path) -> None:
-    def start(folder: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", SWEEP, str(folder)])
-
-    assert start(tmp_path / "quiet").wait() == 0
-    hit = tmp_path / "hit"
+    quiet, hit = tmp_path / "quiet", tmp_path / "hit"
+    assert os.waitpid(_sweep_in_another_process(quiet), 0)[1] == 0
     for kill in range(3):
-        process = start(hit)
+        process = _sweep_in_another_process(hit)
         # wait for a few more finished units, then strike somewhere in the middle of the next ones
-        while len(list((hit / "units").glob("*.safetensors"))) < 3 * (kill + 1) and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(0.037 * (kill + 1))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    before = len(list((hit / "units").glob("*.safetensors")))
-    assert before >= 3
-    assert start(hit).wait() == 0
-    quiet, again = (sorted((f / "units").glob("*.safetensors")) for f in (tmp_path / "quiet", hit))
-    assert [p.name for p in quiet] == [p.name for p in again]
-    assert len(quiet) == 16
-    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(quiet, again, strict=True))
+        while len(_finished(hit)) < 2 * (kill + 1):
+            assert os.waitpid(process, os.WNOHANG)[0] == 0, "it ended before it was killed"
+            time.sleep(0.005)
+        time.sleep(0.017 * (kill + 1))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        _wait_for_the_lock(hit)
+    assert 2 <= len(_finished(hit)) < SWEPT
+    assert os.waitpid(_sweep_in_another_process(hit), 0)[1] == 0
+    assert [p.name for p in _finished(quiet)] == [p.name for p in _finished(hit)]
+    assert len(_finished(quiet)) == SWEPT
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(_finished(quiet), _finished(hit), strict=True))
