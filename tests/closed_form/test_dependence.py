@@ -344,7 +344,7 @@ def test_auto_samples_a_first_layer_of_few_uniform_weights() -> None:
         return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(256, 3))
 
     probe = ng.Gaussian(3)
-    tight = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.001, workers=1)
+    tight = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.003, workers=1)
     assert tight.method == "sampled"
     assert any("9 weights that are not normal" in note for note in tight.about.notes)
     assert "last layer integrated" in tight.about.integration
@@ -370,7 +370,7 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
 
     from netgrain.geometry.sampled import sampled_geometry
 
-    options = {"probe": ng.Gaussian(1), "members": 600, "engine": "local"}
+    options = {"probe": ng.Gaussian(1), "members": 300, "engine": "local"}
     fast = sampled_geometry(make, (1, 3, 3), **options)
     plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
     assert "last layer integrated" in fast.about.integration
