@@ -21,7 +21,7 @@ from netgrain.runtime import run_folder as runs
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.units import Outcome, Unit, Work
 
-CHEAP = ["gc-l2", "eq-depth"]
+CHEAP = ["gc-l2", "eq-uncertainty"]
 
 
 def _same(found: Reproduction) -> list[dict]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.theory import figures
-from netgrain.experiments.theory.measuring import STATEMENTS
+from netgrain.experiments.theory.measuring import statements_of
 from netgrain.experiments.theory.statements import Job
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.run_folder import Runner
@@ -56,7 +56,7 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
     if unit["part"] == "curves":
         found = figures.curves(job)
         return Outcome({"curves": [{**vars(c), "measured": [m.as_dict() for m in c.measured]} for c in found]})
-    return Outcome({"statements": [s.as_dict() for s in STATEMENTS[unit["part"]](job)]})
+    return Outcome({"statements": [s.as_dict() for s in statements_of(unit["part"], job)]})
 
 
 def _estimate(stored: Mapping[str, Any]) -> Estimate:

@@ -88,41 +88,37 @@ def conjecture_1(job: Job) -> list[Statement]:
     """Corr(Δ, GSG), Corr(Δ, S), Corr(Δ, I) with their signs at initialisation."""
     counts = {"MLP": 500, "LeNet": 900, "ResNet18": 60, "ViT": 50} if job.laptop else {"MLP": 24, "LeNet": 16}
     data = images(job, job.pick(16, 64), channels=1, size=SIZE)
+    losses = ("sse", "cross-entropy") if job.laptop else ("sse",)
+    return [_alignment(job, data, name, loss, counts[name]) for name in counts for loss in losses]
+
+
+def _alignment(job: Job, data: Images, name: str, loss: str, members: int) -> Statement:
     S = data_covariance(data.X)
-    found = []
-    for name, make in families(tuple(counts)).items():
-        P = geometry(name, job).project(S)
-        for loss in ("sse", "cross-entropy") if job.laptop else ("sse",):
-            E = average_evolution(
-                make,
-                data.X,
-                None if loss == "sse" else data.y,
-                loss=loss,
-                members=counts[name],
-                probe=Gaussian(),
-                probes=8,
-                seed=job.seed,
-                progress=False,
-            )
-            with_S, with_I = _quiet(E.delta, S), _quiet(E.delta, torch.eye(E.d))
-            with_P = _quiet(E.delta, P)
-            strong = _size(with_P)
-            found.append(
-                Statement(
-                    "conjecture-1",
-                    f"Corr(Δ, GSG), {name}, {loss}",
-                    "Δ is highly correlated with G S G (Δ ∝ GSG)",
-                    f"{data.name}, {len(data.X)} images, {counts[name]} members, x ~ N(0, I), ReLU, no normalisation",
-                    with_P,
-                    None,
-                    "near ±1",
-                    verdict(strong, 0.9, None),
-                    _negative(with_P),
-                    note=f"Corr(Δ, S) {_short(with_S)}, Corr(Δ, I) {_short(with_I)}; "
-                    f"plug-in {with_P.plug_in or math.nan:.3f}; corrected: the sign is negative",
-                )
-            )
-    return found
+    E = average_evolution(
+        families((name,))[name],
+        data.X,
+        None if loss == "sse" else data.y,
+        loss=loss,
+        members=members,
+        probe=Gaussian(),
+        probes=8,
+        seed=job.seed,
+        progress=False,
+    )
+    with_S, with_I = _quiet(E.delta, S), _quiet(E.delta, torch.eye(E.d))
+    with_P = _quiet(E.delta, geometry(name, job).project(S))
+    return Statement(
+        quantity=f"Corr(Δ, GSG), {name}, {loss}",
+        claim="Δ is highly correlated with G S G (Δ ∝ GSG)",
+        assumptions=f"{data.name}, {len(data.X)} images, {members} members, x ~ N(0, I), ReLU, no normalisation",
+        measured=with_P,
+        predicted=None,
+        printed="near ±1",
+        paper=verdict(_size(with_P), 0.9, None),
+        corrected=_negative(with_P),
+        note=f"Corr(Δ, S) {_short(with_S)}, Corr(Δ, I) {_short(with_I)}; "
+        f"plug-in {with_P.plug_in or math.nan:.3f}; corrected: the sign is negative",
+    )
 
 
 def _quiet(delta: SymmetricMatrix, other: SymmetricMatrix | Tensor) -> Estimate:
@@ -265,32 +261,30 @@ def _when(step: int | None) -> str:
 
 def sign(job: Job) -> list[Statement]:
     """The first-order change of Corr(Gᵗ, GSG), and the step at which it passes its start."""
-    found = pooled.sign(job)
-    for name in ("MLP", "LeNet", "ResNet18") if job.laptop else ("MLP",):
-        c = course(job, name)
-        slope, end = c.first, max(c.rise)
-        low_at, high_at = (pick(c.rise, key=lambda t: c.rise[t].value) for pick in (min, max))
-        below = next((t for t, v in c.rise.items() if v < -2 * v.stderr), None)
-        above = next((t for t, v in c.rise.items() if v > 2 * v.stderr), None)
-        found.append(
-            Statement(
-                "conjecture-1-sign",
-                f"dCorr(Gᵗ, GSG)/dt at 0 per step, {name}",
-                "Gᵗ approaches G S G for t close to 0: an increasing correlation",
-                f"{c.data}, {slope.n} pairs of members with opposite heads, logistic loss, rate {c.rate:g}; finite "
-                "difference on the same members",
-                slope,
-                None,
-                "> 0",
-                verdict(slope, 0.0, None),
-                _negative(slope),
-                note=f"Corr {_short(c.corr[0])} at the start; against it lowest {_short(c.rise[low_at])} at step "
-                f"{low_at}, highest {_short(c.rise[high_at])} at step {high_at}, {_short(c.rise[end])} at step "
-                f"{end}; two standard errors below its start {_when(below)}, above it {_when(above)}; "
-                f"loss {c.losses[0]:.3f} → {c.losses[1]:.3f}",
-            )
-        )
-    return found
+    networks = ("MLP", "LeNet", "ResNet18") if job.laptop else ("MLP",)
+    return [*pooled.sign(job), *(_first_change(name, course(job, name)) for name in networks)]
+
+
+def _first_change(name: str, c: Course) -> Statement:
+    slope, end = c.first, max(c.rise)
+    low_at, high_at = (pick(c.rise, key=lambda t: c.rise[t].value) for pick in (min, max))
+    below = next((t for t, v in c.rise.items() if v < -2 * v.stderr), None)
+    above = next((t for t, v in c.rise.items() if v > 2 * v.stderr), None)
+    return Statement(
+        quantity=f"dCorr(Gᵗ, GSG)/dt at 0 per step, {name}",
+        claim="Gᵗ approaches G S G for t close to 0: an increasing correlation",
+        assumptions=f"{c.data}, {slope.n} pairs of members with opposite heads, logistic loss, rate {c.rate:g}; finite "
+        "difference on the same members",
+        measured=slope,
+        predicted=None,
+        printed="> 0",
+        paper=verdict(slope, 0.0, None),
+        corrected=_negative(slope),
+        note=f"Corr {_short(c.corr[0])} at the start; against it lowest {_short(c.rise[low_at])} at step "
+        f"{low_at}, highest {_short(c.rise[high_at])} at step {high_at}, {_short(c.rise[end])} at step "
+        f"{end}; two standard errors below its start {_when(below)}, above it {_when(above)}; "
+        f"loss {c.losses[0]:.3f} → {c.losses[1]:.3f}",
+    )
 
 
 # --- Conjecture 2 -----------------------------------------------------------------------------------------------------
@@ -332,27 +326,28 @@ def conjecture_2(job: Job) -> list[Statement]:
             values, vectors = values.flip(0), vectors.flip(1)
             for share in SHARES:
                 k = int((values.cumsum(0) < share * values.sum()).sum()) + 1
-                above, below, traces = inside(c.changes, vectors[:, :k])
-                measured = statements.ratio(above, below)
-                spread = statements.ratio(traces, below)
-                chance = random_share(k, len(values), spread.value)
-                low, high = measured.interval()
-                beats = HOLDS if low > chance else FAILS if high < chance else UNDECIDED
-                found.append(
-                    Statement(
-                        "conjecture-2",
-                        f"share of ‖Gᵗ⁺¹ − Gᵗ‖² inside the top {k} of {letter} ({share:.0%} of its trace), {name}",
-                        "the geometry changes only inside the leading eigenspace of G S G (of G)",
-                        f"{c.data}, {measured.n} pairs of members, logistic loss, {len(c.changes)} single steps "
-                        f"from 0 to {max(c.corr)}",
-                        measured,
-                        None,
-                        "1",
-                        verdict(measured, 0.9, None),
-                        beats,
-                        note=f"95 % interval {low:.2f} to {high:.2f}; a random {k}-dimensional subspace "
-                        f"of {len(values)} holds {chance:.3f} ((k/D)² = {(k / len(values)) ** 2:.3f}); "
-                        "corrected: more than chance",
-                    )
-                )
+                where = f"inside the top {k} of {letter} ({share:.0%} of its trace), {name}"
+                found.append(_share_inside(c, vectors[:, :k], where))
     return found
+
+
+def _share_inside(c: Course, V: Tensor, where: str) -> Statement:
+    d, k = V.shape
+    above, below, traces = inside(c.changes, V)
+    measured, spread = statements.ratio(above, below), statements.ratio(traces, below)
+    chance = random_share(k, d, spread.value)
+    low, high = measured.interval()
+    return Statement(
+        quantity=f"share of ‖Gᵗ⁺¹ − Gᵗ‖² {where}",
+        claim="the geometry changes only inside the leading eigenspace of G S G (of G)",
+        assumptions=f"{c.data}, {measured.n} pairs of members, logistic loss, {len(c.changes)} single steps "
+        f"from 0 to {max(c.corr)}",
+        measured=measured,
+        predicted=None,
+        printed="1",
+        paper=verdict(measured, 0.9, None),
+        corrected=HOLDS if low > chance else FAILS if high < chance else UNDECIDED,
+        note=f"95 % interval {low:.2f} to {high:.2f}; a random {k}-dimensional subspace "
+        f"of {d} holds {chance:.3f} ((k/D)² = {(k / d) ** 2:.3f}); "
+        "corrected: more than chance",
+    )

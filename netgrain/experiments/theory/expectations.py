@@ -7,10 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import FAILS, HOLDS
 from netgrain.experiments.theory.material import images
 from netgrain.experiments.theory.relu import over_angles
-from netgrain.experiments.theory.statements import Job, Statement, mean_of, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, mean_of
 from netgrain.geometry.estimate import Estimate
 
 # --- Lemma A.5 --------------------------------------------------------------------------------------------------------
@@ -41,28 +40,25 @@ def lemma_a5(job: Job) -> list[Statement]:
     measured = mean_of(on * (delta @ a) * (delta @ b))
     entry = mean_of(on * (delta[:, 0] * delta[:, 2]))  # a₀b₂ + a₂b₀ = 2/D
     return [
-        Statement(
-            "lemma-a5",
-            "aᵀ E[1·1 δδᵀ] b for a ⟂ b, D = 64",
-            claim,
-            "δ ~ N(0, I); a, b orthogonal, all entries ±1/√D",
-            measured,
-            both_on(0.0)[0],
-            "0",
-            same(measured, 0.0),
-            same(measured, both_on(0.0)[0]),
+        compared(
+            quantity="aᵀ E[1·1 δδᵀ] b for a ⟂ b, D = 64",
+            claim=claim,
+            assumptions="δ ~ N(0, I); a, b orthogonal, all entries ±1/√D",
+            measured=measured,
+            predicted=both_on(0.0)[0],
+            printed="0",
+            printed_value=0.0,
             note="as a matrix E = I/4 + (abᵀ + baᵀ)/(2π) at every D; this term is the 4/(π²D) of Theorem 3.1",
         ),
-        Statement(
-            "lemma-a5",
-            "entry (0, 2) of E[1·1 δδᵀ], D = 64",
-            claim,
-            "the same",
-            entry,
-            1 / (math.pi * D),
-            "→ 0",
-            HOLDS if abs(entry) < 1 / math.sqrt(D) else FAILS,
-            same(entry, 1 / (math.pi * D), tolerance=0.02),
+        compared(
+            quantity="entry (0, 2) of E[1·1 δδᵀ], D = 64",
+            claim=claim,
+            assumptions="the same",
+            measured=entry,
+            predicted=1 / (math.pi * D),
+            printed="→ 0",
+            tolerance=0.02,
+            paper=holds_if(abs(entry) < 1 / math.sqrt(D)),
             note="entry by entry the lemma holds: 2·(1/D)/(2π)",
         ),
     ]
@@ -92,16 +88,14 @@ def lemma_a6(job: Job) -> list[Statement]:
             (mean_of(q.square()), second_moment(D), 1 / 3, "second moment of q"),
         ):
             found.append(
-                Statement(
-                    "lemma-a6",
-                    f"{what}, D = {D}",
-                    claim,
-                    "a, δ ~ N(0, I)",
-                    measured,
-                    true,
-                    f"{printed:.4g}",
-                    same(measured, printed),
-                    same(measured, true),
+                compared(
+                    quantity=f"{what}, D = {D}",
+                    claim=claim,
+                    assumptions="a, δ ~ N(0, I)",
+                    measured=measured,
+                    predicted=true,
+                    printed=f"{printed:.4g}",
+                    printed_value=printed,
                     note="q = (π − angle)/(2π) is at most 1/2; the angle concentrates at π/2"
                     if what.startswith("mean")
                     else f"1/12 at D = 2, 1/16 + 1/(4π²D) = {1 / 16 + 1 / (4 * math.pi**2 * D):.5f} for large D",
@@ -120,27 +114,24 @@ def lemma_a7(job: Job) -> list[Statement]:
     measured, off = mean_of(unit[:, 0].square()), mean_of(unit[:, 0] * unit[:, 1])
     claim, given = "E[δδᵀ/|δ|²] = I/D", "δ ~ N(0, I), D = 9"
     return [
-        Statement(
-            "lemma-a7",
-            "diagonal entry",
-            claim,
-            given,
-            measured,
-            1 / D,
-            "1/9",
-            same(measured, 1 / D),
-            same(measured, 1 / D),
+        compared(
+            quantity="diagonal entry",
+            claim=claim,
+            assumptions=given,
+            measured=measured,
+            predicted=1 / D,
+            printed="1/9",
+            printed_value=1 / D,
         ),
-        Statement(
-            "lemma-a7",
-            "off-diagonal entry",
-            claim,
-            given,
-            off,
-            0.0,
-            "0",
-            same(off, 0.0, tolerance=0.01),
-            same(off, 0.0, tolerance=0.01),
+        compared(
+            quantity="off-diagonal entry",
+            claim=claim,
+            assumptions=given,
+            measured=off,
+            predicted=0.0,
+            printed="0",
+            tolerance=0.01,
+            printed_value=0.0,
             note="true; the printed proof fixes |δ|² to δ_i² + δ_j² + D − 2, but the sign symmetry alone suffices",
         ),
     ]
@@ -158,39 +149,33 @@ def moments(job: Job) -> list[Statement]:
     claim = "E[(φᵀx)²φφᵀ] = σ⁴(xxᵀ + |x|²I) (proofs of Theorems 3.1 and 3.2)"
     given = "φ ~ N(0, σ²I), |x| = 1"
     return [
-        Statement(
-            "moments",
-            "xᵀE[(φᵀx)²φφᵀ]x / σ⁴",
-            claim,
-            given,
-            along,
-            3.0,
-            "2",
-            same(along, 2.0),
-            same(along, 3.0),
+        compared(
+            quantity="xᵀE[(φᵀx)²φφᵀ]x / σ⁴",
+            claim=claim,
+            assumptions=given,
+            measured=along,
+            predicted=3.0,
+            printed="2",
+            printed_value=2.0,
             note="Isserlis: three pairings of (φx)(φx)φφᵀ, two of them give xxᵀ: σ⁴(2xxᵀ + |x|²I)",
         ),
-        Statement(
-            "moments",
-            "yᵀE[(φᵀx)²φφᵀ]y / σ⁴, y ⟂ x",
-            claim,
-            given,
-            across,
-            1.0,
-            "1",
-            same(across, 1.0),
-            same(across, 1.0),
+        compared(
+            quantity="yᵀE[(φᵀx)²φφᵀ]y / σ⁴, y ⟂ x",
+            claim=claim,
+            assumptions=given,
+            measured=across,
+            predicted=1.0,
+            printed="1",
+            printed_value=1.0,
         ),
-        Statement(
-            "moments",
-            "E ω⁴ / σ⁴",
-            "σ_ω⁴ stands for E[ω_i²ω_j²], also for i = j",
-            "ω ~ N(0, σ²)",
-            omega,
-            3.0,
-            "1",
-            same(omega, 1.0),
-            same(omega, 3.0),
+        compared(
+            quantity="E ω⁴ / σ⁴",
+            claim="σ_ω⁴ stands for E[ω_i²ω_j²], also for i = j",
+            assumptions="ω ~ N(0, σ²)",
+            measured=omega,
+            predicted=3.0,
+            printed="1",
+            printed_value=1.0,
             note="changes terms of order n only: the limits survive, the constants do not",
         ),
     ]
@@ -239,17 +224,17 @@ def corollary_a4(job: Job) -> list[Statement]:
         inside = low / p <= smallest + 4 * smallest.stderr and largest - 4 * largest.stderr <= high / p
         violated = smallest + 4 * smallest.stderr < low
         truth = float(normalised_second_moment(spectra[i])[-1]) if i == j else None
+        which = "one patch" if i == j else "two patches"
         found.append(
             Statement(
-                "corollary-a4",
-                f"least eigenvalue of E[θθᵀ/(σσ')] over the printed bound, {'one patch' if i == j else 'two patches'}",
-                "(λmin λmin')^(−½) I ⪰ E[θθᵀ/(σ_j1 σ_j2)] ⪰ (λmax λmax')^(−½) I",
-                f"{data.name}, 3 × 3 patches, σ_j the standard deviation of θᵀ(patch j), θ ~ N(0, I)",
-                Estimate(smallest / low, smallest.stderr / low, smallest.n),
-                None if truth is None else truth / low,
-                "≥ 1",
-                FAILS if violated else HOLDS,
-                HOLDS if inside else FAILS,
+                quantity=f"least eigenvalue of E[θθᵀ/(σσ')] over the printed bound, {which}",
+                claim="(λmin λmin')^(−½) I ⪰ E[θθᵀ/(σ_j1 σ_j2)] ⪰ (λmax λmax')^(−½) I",
+                assumptions=f"{data.name}, 3 × 3 patches, σ_j the standard deviation of θᵀ(patch j), θ ~ N(0, I)",
+                measured=Estimate(smallest / low, smallest.stderr / low, smallest.n),
+                predicted=None if truth is None else truth / low,
+                printed="≥ 1",
+                paper=holds_if(not violated),
+                corrected=holds_if(inside),
                 note=f"eigenvalues {smallest.value:.3f} to {largest.value:.3f}; printed bounds {low:.3f} to {high:.3g}"
                 f", corrected by 1/p {low / p:.4f} to {high / p:.3g}",
             )
@@ -263,14 +248,13 @@ def _printed_scale(theta: Tensor, covariance: Tensor, spectrum: Tensor, name: st
     half = mean_of((theta @ torch.linalg.eigh(covariance).eigenvectors[:, -1]).square() / quadratic.square())
     low, _ = bounds(spectrum, spectrum)
     return Statement(
-        "corollary-a4",
-        "vᵀE[θθᵀ/(σσ)]v over the printed lower bound, σ the variance, θ ~ N(0, 4I)",
-        "σ_j(θ) = Var(θᵀM_jᵀx)",
-        f"{name}; v the leading eigenvector of the patch covariance",
-        Estimate(half / 4 / low, half.stderr / 4 / low, half.n),
-        None,
-        "≥ 1",
-        FAILS if half / 4 + half.stderr < low else HOLDS,
-        "",
+        quantity="vᵀE[θθᵀ/(σσ)]v over the printed lower bound, σ the variance, θ ~ N(0, 4I)",
+        claim="σ_j(θ) = Var(θᵀM_jᵀx)",
+        assumptions=f"{name}; v the leading eigenvector of the patch covariance",
+        measured=Estimate(half / 4 / low, half.stderr / 4 / low, half.n),
+        predicted=None,
+        printed="≥ 1",
+        paper=holds_if(not (half / 4 + half.stderr < low)),
+        corrected="",
         note="scaling θ by 2 divides the middle by 4 and leaves the bounds: σ_j must be the standard deviation",
     )

@@ -41,7 +41,7 @@ def curves(job: Job) -> list[WidthCurve]:
     size, samples = job.pick(8, 16), job.pick(60, 200)
     for real in (False, True) if job.laptop else (False,):
         data = images(job, samples, channels=3, size=size, real=real)
-        if real and data.name.startswith("smooth"):
+        if real and not data.real:
             continue
         X = data.X.flatten(1)
         D, rank = X.shape[1], relu.effective_rank(X)

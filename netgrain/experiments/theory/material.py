@@ -19,6 +19,7 @@ class Images:
     X: Tensor  # (samples, channels, size, size), standardised
     y: Tensor  # 0 or 1
     name: str
+    real: bool = False  # photographs, not synthetic
 
 
 def smooth(samples: int, channels: int, size: int, generator: torch.Generator) -> Tensor:
@@ -43,7 +44,7 @@ def images(job: Job, samples: int, *, channels: int, size: int, real: bool = Tru
             if channels == 1:
                 X = X.mean(1, keepdim=True)
                 X = (X - X.mean()) / X.std()
-            return Images(X, train.y, f"CIFAR-2 {'grey ' if channels == 1 else ''}{size} × {size}")
+            return Images(X, train.y, f"CIFAR-2 {'grey ' if channels == 1 else ''}{size} × {size}", real=True)
     generator = job.generator("images", samples, channels, size)
     X = smooth(samples, channels, size, generator)
     along = torch.randn(X[0].numel(), generator=generator) / math.sqrt(X[0].numel())

@@ -22,7 +22,7 @@ from torch import Tensor
 from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED
 from netgrain.experiments.theory import statements
 from netgrain.experiments.theory.material import Images, images
-from netgrain.experiments.theory.statements import Job, Statement, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if
 from netgrain.geometry.correlation import Deletions
 from netgrain.geometry.estimate import Estimate
 
@@ -114,17 +114,14 @@ def theorem_32(job: Job) -> list[Statement]:
         off = statements.worst(along, printed)
         found.append(
             Statement(
-                "theorem-3.2",
-                f"Δ at n = {n}: largest deviation along the {len(axes)} axes of C, in standard errors",
-                "Δ = −2 [n²(σ_ω²σ_φ⁴ + σ_ω⁴σ_φ²) ISI + n σ_ω²σ_φ⁴ tr(·) I] (end of the proof)",
-                ASSUMPTIONS,
-                gap,
-                0.0,
-                f"{off.value:.1f} from the printed one",
-                UNDECIDED
-                if off < statements.SIGMAS
-                else FAILS,  # they differ by a share of 1/n: more members would tell
-                HOLDS if gap < statements.SIGMAS else FAILS,
+                quantity=f"Δ at n = {n}: largest deviation along the {len(axes)} axes of C, in standard errors",
+                claim="Δ = −2 [n²(σ_ω²σ_φ⁴ + σ_ω⁴σ_φ²) ISI + n σ_ω²σ_φ⁴ tr(·) I] (end of the proof)",
+                assumptions=ASSUMPTIONS,
+                measured=gap,
+                predicted=0.0,
+                printed=f"{off.value:.1f} from the printed one",
+                paper=UNDECIDED if off < statements.SIGMAS else FAILS,
+                corrected=holds_if(gap < statements.SIGMAS),
                 note=f"{data.name}; n(n+1) and n(n+2) where the proof has n² and n²",
             )
         )
@@ -139,44 +136,40 @@ def _rates(net: Pooled, name: str) -> list[Statement]:
     at = abs(net.corr(256))
     about = f"{name}; from the exact expression, unit variances"
     return [
-        Statement(
-            "theorem-3.2",
-            "rate: slope of the angle arccos|Corr(Δ, GSG)|, n = 64 to 4096",
-            CLAIM,
-            ASSUMPTIONS,
-            angles,
-            -1.0,
-            "−1",
-            same(angles, -1.0, tolerance=0.05),
-            same(angles, -1.0, tolerance=0.05),
+        compared(
+            quantity="rate: slope of the angle arccos|Corr(Δ, GSG)|, n = 64 to 4096",
+            claim=CLAIM,
+            assumptions=ASSUMPTIONS,
+            measured=angles,
+            predicted=-1.0,
+            printed="−1",
+            tolerance=0.05,
+            printed_value=-1.0,
             rate=angles.value,
             claimed_rate=-1.0,
             note=about,
         ),
-        Statement(
-            "theorem-3.2",
-            "rate: slope of 1 − |Corr(Δ, GSG)|, n = 64 to 4096",
-            CLAIM,
-            ASSUMPTIONS,
-            gaps,
-            -2.0,
-            "−1 (which quantity is not said)",
-            "",
-            same(gaps, -2.0, tolerance=0.1),
+        compared(
+            quantity="rate: slope of 1 − |Corr(Δ, GSG)|, n = 64 to 4096",
+            claim=CLAIM,
+            assumptions=ASSUMPTIONS,
+            measured=gaps,
+            predicted=-2.0,
+            printed="−1 (which quantity is not said)",
+            tolerance=0.1,
             rate=gaps.value,
             claimed_rate=-1.0,
             note=f"{about}; Corr is quadratic in the angle",
         ),
         Statement(
-            "theorem-3.2",
-            "|Corr(Δ, GSG)| at n = 256",
-            CLAIM,
-            ASSUMPTIONS,
-            Estimate(at),
-            1.0,
-            "→ 1",
-            HOLDS if at > 0.999 else FAILS,
-            HOLDS if at > 0.999 else FAILS,
+            quantity="|Corr(Δ, GSG)| at n = 256",
+            claim=CLAIM,
+            assumptions=ASSUMPTIONS,
+            measured=Estimate(at),
+            predicted=1.0,
+            printed="→ 1",
+            paper=holds_if(at > 0.999),
+            corrected=holds_if(at > 0.999),
             note=f"{about}; Corr itself is negative: Δ ≈ −c GSG",
         ),
     ]
@@ -243,28 +236,26 @@ def sign(job: Job) -> list[Statement]:
                 passes = step
     end = statements.corrected(now.corr(net))
     return [
-        Statement(
-            "conjecture-1-sign",
-            "dCorr(Gᵗ, GSG)/dt at 0 per step, Theorem 3.2 network",
-            "Gᵗ approaches G S G for t close to 0: an increasing correlation",
-            f"{ASSUMPTIONS}; finite difference on the same {2 * pairs} members, n = {n}",
-            measured,
-            predicted,
-            "> 0",
-            HOLDS if measured > 4 * measured.stderr else FAILS if measured < -4 * measured.stderr else UNDECIDED,
-            same(measured, predicted, tolerance=0.02 * abs(predicted)),
+        compared(
+            quantity="dCorr(Gᵗ, GSG)/dt at 0 per step, Theorem 3.2 network",
+            claim="Gᵗ approaches G S G for t close to 0: an increasing correlation",
+            assumptions=f"{ASSUMPTIONS}; finite difference on the same {2 * pairs} members, n = {n}",
+            measured=measured,
+            predicted=predicted,
+            printed="> 0",
+            tolerance=0.02 * abs(predicted),
+            paper=HOLDS if measured > 4 * measured.stderr else FAILS if measured < -4 * measured.stderr else UNDECIDED,
             note=f"{data.name}; Δ ≈ −c GSG − c'G, so the correlation must fall first",
         ),
         Statement(
-            "conjecture-1-sign",
-            f"Corr(Gᵗ, GSG) after {steps} steps minus its start, Theorem 3.2 network",
-            "an increasing correlation near the initialisation",
-            f"gradient descent on the labels, the largest curvature times the rate is 0.2, n = {n}",
-            statements.difference(now.corr(net), start),
-            None,
-            "> 0",
-            "",
-            "",
+            quantity=f"Corr(Gᵗ, GSG) after {steps} steps minus its start, Theorem 3.2 network",
+            claim="an increasing correlation near the initialisation",
+            assumptions=f"gradient descent on the labels, the largest curvature times the rate is 0.2, n = {n}",
+            measured=statements.difference(now.corr(net), start),
+            predicted=None,
+            printed="> 0",
+            paper="",
+            corrected="",
             note=f"{begin.value:.4f} at the start, lowest {lowest:.4f} at step {low_at}, {end.value:.4f} at the end; "
             + (f"passes its start at step {passes}" if passes else "does not pass its start again"),
         ),

@@ -27,10 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import FAILS, HOLDS
 from netgrain.experiments.theory import statements
 from netgrain.experiments.theory.material import images
-from netgrain.experiments.theory.statements import Job, Statement, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, same
 from netgrain.geometry.estimate import Estimate
 
 UNIFORM, GAUSSIAN = 9 / 5, 3.0  # E ω⁴ / (E ω²)²
@@ -190,16 +189,15 @@ def theorem_31(job: Job) -> list[Statement]:
             exact = exact_corr(n, D, rho, rank, UNIFORM)
             target = leading if job.laptop else exact  # the leading order is for large n and D
             found.append(
-                Statement(
-                    "theorem-3.1",
-                    f"|Corr(Δ, S)|, {law}, n = {n}",
-                    CLAIM,
-                    ASSUMPTIONS,
-                    _positive(measured),
-                    target,
-                    "→ 1",
-                    "",
-                    same(_positive(measured), target, tolerance=0.01, sigmas=3),
+                compared(
+                    quantity=f"|Corr(Δ, S)|, {law}, n = {n}",
+                    claim=CLAIM,
+                    assumptions=ASSUMPTIONS,
+                    measured=_positive(measured),
+                    predicted=target,
+                    printed="→ 1",
+                    tolerance=0.01,
+                    sigmas=3,
                     note=f"{data.name}, D = {D}, effective rank of S {rank:.1f}; plug-in "
                     f"{abs(measured.plug_in or 0):.3f}; leading order {leading:.4f}, exact {exact:.4f}",
                 )
@@ -242,30 +240,28 @@ def _rates(job: Job, widths: tuple[int, ...], misfits: list[Estimate], D: int, r
         expected.append(Estimate(true, true * measured[-1].stderr / measured[-1].value))
     in_D, true_D = statements.slope(dims, measured), statements.slope(dims, expected)
     return [
-        Statement(
-            "theorem-3.1",
-            f"rate in n: slope of |off S|/|along S|, n = {widths[0]} to {widths[-1]}",
-            CLAIM,
-            ASSUMPTIONS + ", equal variances",
-            in_n,
-            true_n.value,
-            "−1",
-            same(in_n, -1.0, tolerance=0.1),
-            same(in_n, true_n.value, tolerance=0.05),
+        compared(
+            quantity=f"rate in n: slope of |off S|/|along S|, n = {widths[0]} to {widths[-1]}",
+            claim=CLAIM,
+            assumptions=ASSUMPTIONS + ", equal variances",
+            measured=in_n,
+            predicted=true_n.value,
+            printed="−1",
+            tolerance=0.05,
+            paper=same(in_n, -1.0, tolerance=0.1),
             rate=in_n.value,
             claimed_rate=-1.0,
             note="about √(D r) (4/n + 4/(π²D))/(1 + ρ): −1 only while n is far below π²D, then a floor (next but one)",
         ),
-        Statement(
-            "theorem-3.1",
-            f"rate in D: slope of |off S|/|along S|, D = {dims[0]} to {dims[-1]} at n = {n}",
-            CLAIM,
-            ASSUMPTIONS + ", equal variances, a data covariance of fixed spectrum",
-            in_D,
-            true_D.value,
-            "−0.5",
-            same(in_D, -0.5, tolerance=0.05),
-            same(in_D, true_D.value, tolerance=0.02),
+        compared(
+            quantity=f"rate in D: slope of |off S|/|along S|, D = {dims[0]} to {dims[-1]} at n = {n}",
+            claim=CLAIM,
+            assumptions=ASSUMPTIONS + ", equal variances, a data covariance of fixed spectrum",
+            measured=in_D,
+            predicted=true_D.value,
+            printed="−0.5",
+            tolerance=0.02,
+            paper=same(in_D, -0.5, tolerance=0.05),
             rate=in_D.value,
             claimed_rate=-0.5,
             note="at fixed width it grows with D: the trace term is a full-rank matrix and ‖I‖ = √D",
@@ -279,15 +275,14 @@ def _floor(D: int, rank: float) -> Statement:
     measured = math.acos(exact_corr(wide, D, 1.0, rank))
     kappa = 2 / (math.pi**2 * D)
     predicted = math.atan(kappa * math.sqrt((D - rank) * rank) / (1 + kappa * rank))
-    return Statement(
-        "theorem-3.1",
-        f"angle between Δ and S for n → ∞ at D = {D}",
-        CLAIM,
-        ASSUMPTIONS + ", equal variances; from the exact expression",
-        Estimate(measured),
-        predicted,
-        "0",
-        HOLDS if measured < 1e-6 else FAILS,
-        same(Estimate(measured), predicted, tolerance=0.15 * predicted),
+    return compared(
+        quantity=f"angle between Δ and S for n → ∞ at D = {D}",
+        claim=CLAIM,
+        assumptions=ASSUMPTIONS + ", equal variances; from the exact expression",
+        measured=Estimate(measured),
+        predicted=predicted,
+        printed="0",
+        tolerance=0.15 * predicted,
+        paper=holds_if(measured < 1e-6),
         note="falls as √(r/D), whatever the width: the two error terms add, they do not multiply",
     )

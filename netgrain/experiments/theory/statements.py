@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from netgrain.geometry.estimate import Estimate
 SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Statement:
     """One number of one statement.
 
@@ -25,7 +25,7 @@ class Statement:
     `corrected` the verdict on what is predicted here.
     """
 
-    name: str  # of the statement: "theorem-3.1"
+    name: str = ""  # of the statement: "theorem-3.1"; given by the table in `measuring`
     quantity: str  # what was measured
     claim: str  # what the paper says
     assumptions: str
@@ -86,6 +86,47 @@ def same(measured: Estimate, value: float, *, tolerance: float = 0.0, sigmas: fl
         return FAILS
     size = max(abs(value), abs(measured.value))
     return HOLDS if reach <= max(tolerance, 0.5 * size) or size == 0 else UNDECIDED
+
+
+def holds_if(condition: bool) -> str:
+    return HOLDS if condition else FAILS
+
+
+def compared(
+    *,
+    quantity: str,
+    claim: str,
+    assumptions: str,
+    measured: Estimate,
+    predicted: float,
+    printed: str,
+    printed_value: float | None = None,
+    paper: str = "",
+    tolerance: float = 0.0,
+    sigmas: float = SIGMAS,
+    rate: float | None = None,
+    claimed_rate: float | None = None,
+    note: str = "",
+) -> Statement:
+    """A statement about the value of a number: measured against what is predicted, and against what is printed.
+
+    printed_value: the printed number, where the same tolerance is right for it; else `paper` is its verdict.
+    """
+    if printed_value is not None:
+        paper = same(measured, printed_value, tolerance=tolerance, sigmas=sigmas)
+    return Statement(
+        quantity=quantity,
+        claim=claim,
+        assumptions=assumptions,
+        measured=measured,
+        predicted=predicted,
+        printed=printed,
+        paper=paper,
+        corrected=same(measured, predicted, tolerance=tolerance, sigmas=sigmas),
+        rate=rate,
+        claimed_rate=claimed_rate,
+        note=note,
+    )
 
 
 def mean_of(values: Tensor) -> Estimate:
@@ -162,8 +203,3 @@ def misfit(corr: Estimate) -> Estimate:
         return Estimate(math.nan, math.nan, corr.n)
     across = math.sqrt(1 - size**2)
     return Estimate(across / size, corr.stderr / (size**2 * across), corr.n)
-
-
-def timed(statements: list[Statement], seconds: float) -> list[Statement]:
-    """The time of a check, shared among its statements."""
-    return [replace(s, seconds=seconds / len(statements)) for s in statements]

@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.experiments.claims import FAILS, HOLDS
 from netgrain.experiments.theory import statements
 from netgrain.experiments.theory.pooled import cosine, maps
-from netgrain.experiments.theory.statements import Job, Statement, mean_of, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, mean_of, same
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.average import average_geometry
@@ -40,28 +39,25 @@ def linear_regression(job: Job) -> list[Statement]:
     deviation = statements.worst((moved[:, :, None] * w[:, None]).flatten(1), (-(sigma**2) * S).flatten())
     given = "f = θᵀx, θ ~ N(0, σ²I), SSE with labels"
     return [
-        Statement(
-            "linear-regression",
-            "⟨Δ, S⟩ / (σ²‖S‖²)",
-            "Δ = −σ²S",
-            given,
-            measured,
-            -2.0,
-            "−1",
-            same(measured, -1.0),
-            same(measured, -2.0),
+        compared(
+            quantity="⟨Δ, S⟩ / (σ²‖S‖²)",
+            claim="Δ = −σ²S",
+            assumptions=given,
+            measured=measured,
+            predicted=-2.0,
+            printed="−1",
+            printed_value=-1.0,
             note="the text drops the transpose of Δ = M + Mᵀ",
         ),
         Statement(
-            "linear-regression",
-            "Δ against −2σ²S: largest deviation of an entry, in standard errors",
-            "Δ ∝ S",
-            given,
-            deviation,
-            0.0,
-            "0",
-            HOLDS if deviation < statements.SIGMAS else FAILS,
-            HOLDS if deviation < statements.SIGMAS else FAILS,
+            quantity="Δ against −2σ²S: largest deviation of an entry, in standard errors",
+            claim="Δ ∝ S",
+            assumptions=given,
+            measured=deviation,
+            predicted=0.0,
+            printed="0",
+            paper=holds_if(deviation < statements.SIGMAS),
+            corrected=holds_if(deviation < statements.SIGMAS),
         ),
     ]
 
@@ -110,27 +106,25 @@ def proposition_a1(job: Job) -> list[Statement]:
     zero, shifted = (label_part(mean, job.pick(2, 6), job.seed) for mean in (0.0, 0.3))
     return [
         Statement(
-            "proposition-a1",
-            "‖Δ(y) − Δ(0)‖ / ‖Δ(0)‖, heads ±ω",
-            claim,
-            given,
-            zero,
-            0.0,
-            "0",
-            HOLDS if zero < 1e-12 else FAILS,
-            HOLDS if zero < 1e-12 else FAILS,
+            quantity="‖Δ(y) − Δ(0)‖ / ‖Δ(0)‖, heads ±ω",
+            claim=claim,
+            assumptions=given,
+            measured=zero,
+            predicted=0.0,
+            printed="0",
+            paper=holds_if(zero < 1e-12),
+            corrected=holds_if(zero < 1e-12),
             note="the label terms are odd in ω: they vanish for every symmetric law, not only for Gaussians",
         ),
         Statement(
-            "proposition-a1",
-            "the same with heads 0.3 ± ω",
-            "(the mean of the head must be zero)",
-            given,
-            shifted,
-            None,
-            "",
-            "",
-            HOLDS if shifted > 1e-3 else FAILS,
+            quantity="the same with heads 0.3 ± ω",
+            claim="(the mean of the head must be zero)",
+            assumptions=given,
+            measured=shifted,
+            predicted=None,
+            printed="",
+            paper="",
+            corrected=holds_if(shifted > 1e-3),
             note="a head with a mean lets the labels in",
         ),
     ]
@@ -179,16 +173,15 @@ def theorem_a2(job: Job) -> list[Statement]:
     )
     flat = Estimate(cosine(mlp.matrix(), torch.eye(mlp.d, dtype=torch.float64)))
     found = [
-        Statement(
-            "theorem-a2",
-            "Corr(G, I), MLP",
-            claim,
-            "closed form, x ~ N(0, I)",
-            flat,
-            1.0,
-            "1",
-            same(flat, 1.0, tolerance=1e-6),
-            same(flat, 1.0, tolerance=1e-6),
+        compared(
+            quantity="Corr(G, I), MLP",
+            claim=claim,
+            assumptions="closed form, x ~ N(0, I)",
+            measured=flat,
+            predicted=1.0,
+            printed="1",
+            tolerance=1e-6,
+            printed_value=1.0,
             note="E[1{φᵀx>0} φφᵀ] = σ²I/2: half a Gaussian has half of the second moment of a whole one",
         )
     ]
@@ -198,28 +191,26 @@ def theorem_a2(job: Job) -> list[Statement]:
     around, _ = _border_over_centre(partial(_plain_cnn, "circular"), members, job.seed)
     return [
         *found,
-        Statement(
-            "theorem-a2",
-            "corner over middle of the diagonal of G, CNN with zero padding",
-            claim,
-            "two 3 × 3 convolutions with zero padding, ReLU, flatten, linear; 8 × 8",
-            zeros,
-            corner_share(),
-            "1",
-            same(zeros, 1.0),
-            same(zeros, corner_share(), tolerance=0.08),
+        compared(
+            quantity="corner over middle of the diagonal of G, CNN with zero padding",
+            claim=claim,
+            assumptions="two 3 × 3 convolutions with zero padding, ReLU, flatten, linear; 8 × 8",
+            measured=zeros,
+            predicted=corner_share(),
+            printed="1",
+            tolerance=0.08,
+            paper=same(zeros, 1.0),
             note="pixels at the border are read by fewer filter positions: constant only away from it",
         ),
-        Statement(
-            "theorem-a2",
-            "the same with circular padding",
-            claim,
-            "as above, circular padding",
-            around,
-            1.0,
-            "1",
-            same(around, 1.0, tolerance=0.05),
-            same(around, 1.0, tolerance=0.05),
+        compared(
+            quantity="the same with circular padding",
+            claim=claim,
+            assumptions="as above, circular padding",
+            measured=around,
+            predicted=1.0,
+            printed="1",
+            tolerance=0.05,
+            printed_value=1.0,
         ),
     ]
 
@@ -248,27 +239,25 @@ def theorem_a3(job: Job) -> list[Statement]:
     claim = "G ∝ Σ_j1 Σ_j2 I_{j1,j2} with I_{j1,j2} = M_j1 M_j2ᵀ diagonal: G is diagonal"
     given = f"one 3 × 3 linear kernel on {size} × {size}, global average pooling; closed form"
     return [
-        Statement(
-            "theorem-a3",
-            "‖G − σ²MMᵀ‖ / ‖G‖",
-            "G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ",
-            given,
-            gap,
-            0.0,
-            "0",
-            same(gap, 0.0, tolerance=1e-5),
-            same(gap, 0.0, tolerance=1e-5),
+        compared(
+            quantity="‖G − σ²MMᵀ‖ / ‖G‖",
+            claim="G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ",
+            assumptions=given,
+            measured=gap,
+            predicted=0.0,
+            printed="0",
+            tolerance=1e-5,
+            printed_value=0.0,
         ),
-        Statement(
-            "theorem-a3",
-            "share of ‖G‖² off the diagonal",
-            claim,
-            given,
-            share,
-            1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()),
-            "0",
-            same(share, 0.0, tolerance=1e-6),
-            same(share, 1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()), tolerance=1e-5),
+        compared(
+            quantity="share of ‖G‖² off the diagonal",
+            claim=claim,
+            assumptions=given,
+            measured=share,
+            predicted=1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()),
+            printed="0",
+            tolerance=1e-5,
+            paper=same(share, 0.0, tolerance=1e-6),
             note="M_j1 M_j2ᵀ takes pixel q of patch j2 to pixel q of patch j1: diagonal only for j1 = j2",
         ),
     ]
@@ -306,39 +295,35 @@ def example_a10(job: Job) -> list[Statement]:
     ratio = Estimate(float(values[0] / values[1]))
     given = "θ₁, θ₂ ~ N(0, σ²), average pooling of size 2"
     return [
-        Statement(
-            "example-a10",
-            "G₁₁ / σ², sampled",
-            "G = (σ²/2)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]",
-            given,
-            factor,
-            0.25,
-            "0.5",
-            same(factor, 0.5),
-            same(factor, 0.25),
+        compared(
+            quantity="G₁₁ / σ², sampled",
+            claim="G = (σ²/2)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]",
+            assumptions=given,
+            measured=factor,
+            predicted=0.25,
+            printed="0.5",
+            printed_value=0.5,
             note=f"the closed form gives {float(closed[0, 0]):.6g}; the product of two means over two positions is 1/4",
         ),
         Statement(
-            "example-a10",
-            "G against (σ²/4)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]: largest deviation, in standard errors",
-            "the same",
-            given,
-            deviation,
-            0.0,
-            "",
-            "",
-            HOLDS if deviation < statements.SIGMAS and bool((closed - EXAMPLE / 4).abs().max() < 1e-5) else FAILS,
+            quantity="G against (σ²/4)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]: largest deviation, in standard errors",
+            claim="the same",
+            assumptions=given,
+            measured=deviation,
+            predicted=0.0,
+            printed="",
+            paper="",
+            corrected=holds_if(deviation < statements.SIGMAS and bool((closed - EXAMPLE / 4).abs().max() < 1e-5)),
         ),
-        Statement(
-            "example-a10",
-            "ratio of the two eigenvalues of G",
-            "eigenvalues 3, 1, 0 with vectors (1, 2, 1), (−1, 0, 1), (1, −1, 1)",
-            given,
-            ratio,
-            3.0,
-            "3",
-            same(ratio, 3.0, tolerance=1e-5),
-            same(ratio, 3.0, tolerance=1e-5),
+        compared(
+            quantity="ratio of the two eigenvalues of G",
+            claim="eigenvalues 3, 1, 0 with vectors (1, 2, 1), (−1, 0, 1), (1, −1, 1)",
+            assumptions=given,
+            measured=ratio,
+            predicted=3.0,
+            printed="3",
+            tolerance=1e-5,
+            printed_value=3.0,
             note=f"the third is {abs(float(values[2])):.1g}: rank 2",
         ),
     ]
