@@ -111,8 +111,8 @@ def row(name: str, budget: float) -> dict[str, Any]:
     loops = {points: best_loop(name, points, reference, budget) for points in (128, 1)}
     return {
         "model": name,
-        "integration": G.about.integration,
-        "probe": G.about.probe,
+        "integration": G.about.averaged,
+        "probe": str(G.about.probe),
         "reference_fidelity": G.fidelity,
         "netgrain": mine,
         "loop_128": loops[128],

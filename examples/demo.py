@@ -146,8 +146,8 @@ def numbers(G: ng.Geometry) -> dict[str, Any]:
         "at_zero": sum(b.size for b in blocks if b.value <= 1e-10 * blocks[0].value),
         "slow_directions": slow_part(torch.eye(G.d), G.input_shape) / G.d,
         "slow_trace": slow_part(G.matrix(), G.input_shape) / G.trace.value,
-        "probe": G.about.probe,
-        "first_layer": G.about.integration,
+        "probe": str(G.about.probe),
+        "first_layer": G.about.averaged,
     }
 
 

@@ -153,7 +153,7 @@ def layer_profile(
         along.append(squares[: len(units)])
         average.append(squares[len(units) :].mean(0))
     assert first is not None
-    notes = [resolved.note] if resolved.note else []
+    notes = [] if resolved.why is None else [str(resolved.why)]
     if repeated:
         notes.append(f"called more than once, so not listed by themselves: {', '.join(repeated)}")
     if dtype != torch.float64:

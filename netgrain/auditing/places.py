@@ -80,14 +80,14 @@ def where(G: Geometry, samples: int | None = None) -> str:
     'as given'
     """
     probe = G.about.probe
-    if not probe:
+    if not probe.used:
         return "as given"
-    if samples is not None and probe.startswith(f"{DATA} ("):
-        count = probe.removeprefix(f"{DATA} (").partition(" ")[0]
-        return f"at {count} of the {samples} samples" if int(count) < samples else f"at the {samples} samples"
-    if probe.startswith("origin limit"):
-        return f"at the origin x = 0 (its limit: {probe.partition('(')[2].removesuffix(')')})"
-    return "at the origin x = 0" if probe == "origin" else f"at the probe {probe}"
+    count = probe.samples
+    if samples is not None and count is not None and probe.used == f"{DATA} ({count} samples)":
+        return f"at {count} of the {samples} samples" if count < samples else f"at the {samples} samples"
+    if probe.is_limit:
+        return f"at the origin x = 0 (its limit: {probe.used})"
+    return "at the origin x = 0" if probe.used == "origin" else f"at the probe {probe}"
 
 
 def how(G: Geometry) -> str:

@@ -143,13 +143,13 @@ class Visibility:
             "among_eigenvalues": None if math.isnan(self.among_eigenvalues) else self.among_eigenvalues,
             "difficulty": self.difficulty,
             "invisible": self.invisible,
-            "probe": self.G.about.probe or None,
+            "probe": str(self.G.about.probe) or None,
             "lost_at": None if lost is None else {"layer": lost.layer, "factor": lost.factor.as_dict()},
         }
 
     def __repr__(self) -> str:
         low, high = self.words
-        where = "" if self.invisible or not self.G.about.probe else f" at the probe {self.G.about.probe}"
+        where = "" if self.invisible or not self.G.about.probe.used else f" at the probe {self.G.about.probe}"
         verdict = self.word + where + ("" if low == high else f" ({low} to {high} within its error)")
         gain = f"{self.gain.value:.3g}" + (f" ± {self.gain.stderr:.1g}" if self.gain.stderr > 0 else "")
         ranks = f"above {self.among_random:.0%} of random directions"

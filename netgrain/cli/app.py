@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -34,6 +34,7 @@ from netgrain.runtime.errors import NetgrainError
 if TYPE_CHECKING:
     from netgrain.families.outputs import Output
     from netgrain.geometry.estimate import Estimate
+    from netgrain.geometry.options import EndLayer, Method
     from netgrain.geometry.value import Geometry
 
 app = typer.Typer(
@@ -198,13 +199,13 @@ def geometry(
             average_geometry,
             make,
             sizes,
-            method=method if check is None else "closed-form",
+            method=cast("Method", method if check is None else "closed-form"),
             probe=place,
             members=members,
             tolerance=tolerance,
             seed=seed,
             output=chosen,
-            first_layer=first_layer,
+            first_layer=cast("EndLayer", first_layer),
         )
         if dry_run:
             planned = plan_command.of_geometry(sample, sizes, members, kept=out is not None)

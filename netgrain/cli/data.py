@@ -83,7 +83,7 @@ def score(
             "data": samples.name,
             "note": samples.note,
             "samples": len(samples),
-            "probe": G.about.probe,
+            "probe": str(G.about.probe),
             "centred": True,
             "members": G.members,
             "corr_with_truth": G.fidelity,
@@ -147,7 +147,7 @@ def prune(
             "file": str(out),
             "model": model,
             "data": samples.name,
-            "probe": G.about.probe,
+            "probe": str(G.about.probe),
             "centred": True,
         }
     if as_json:

@@ -20,6 +20,7 @@ from torch import nn
 from netgrain.data.images import bringing, place_of
 from netgrain.data.names import SETS
 from netgrain.geometry.average import average_geometry
+from netgrain.geometry.provenance import Integration
 from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
@@ -219,8 +220,8 @@ def _integrated(name: str) -> Finding:
     error = float((G.matrix() / G.trace.value - KNOWN / KNOWN.trace()).abs().max())
     away = abs(G.trace.value - float(KNOWN.trace())) / max(G.trace.stderr, 1e-12)
     found = f"relative error {error:.1e}, trace {away:.1f} standard errors away"
-    if not G.about.integration.startswith("first layer integrated"):
-        return Finding(name, f"not integrated: {G.about.integration}", "fail", "report this with the versions above")
+    if not isinstance(G.about.integration, Integration):
+        return Finding(name, f"not integrated: {G.about.averaged}", "fail", "report this with the versions above")
     return _verdict(name, found, error < 1e-6 and away < FAR)
 
 

@@ -102,7 +102,7 @@ def plan_geometry(
     sample: Callable[[CostEngine], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
 ) -> Cost:
     """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
-    from netgrain.geometry.sampled import CHUNK, MOST_MEMBERS
+    from netgrain.geometry.collecting import CHUNK, MOST_MEMBERS
     from netgrain.runtime.cost import CostEngine, duration, explore
 
     planner = CostEngine(stop=True)

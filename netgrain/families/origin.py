@@ -20,6 +20,7 @@ from netgrain.families.initialisation import Initialisation
 from netgrain.families.members import double_copy, forward
 from netgrain.families.outputs import Output, select
 from netgrain.families.probes import Gaussian, Origin, Probe
+from netgrain.families.reasons import Reason
 from netgrain.families.trace import Ref, Trace, refs_in, weights_in
 from netgrain.runtime.errors import NetgrainError
 
@@ -64,39 +65,48 @@ class AtOrigin:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The probe that is really used, and how to say so."""
+    """The probe that is really used, the one that was asked for (None: the default), and why they differ."""
 
     probe: Probe
-    text: str
-    note: str = ""
+    asked: Probe | None = None
+    why: Reason | None = None
 
     @property
     def at_origin(self) -> bool:
+        """Whether gradients are taken at x = 0 itself."""
         return isinstance(self.probe, Origin)
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether a Gaussian stands for the origin, where the network has a kink."""
+        return self.why is not None and self.why.kind == "kink"
+
+    @property
+    def text(self) -> str:
+        """Where gradients are taken, in words."""
+        used = self.probe.describe()
+        return f"origin limit ({used})" if self.is_limit else used
 
 
 def probe_used(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...], output: Output) -> Resolved:
     """Turn None and Origin() into something well defined for this model."""
     if probe is not None and not isinstance(probe, Origin):
-        return Resolved(probe, probe.describe())
+        return Resolved(probe, probe)
     return resolved(probe, at_origin(model, input_shape, output))
 
 
 def resolved(probe: Probe | None, found: AtOrigin) -> Resolved:
     """What stands for the origin, which was asked for (Origin) or taken by default (None)."""
     if found.kind == "smooth":
-        return Resolved(Origin(), "origin")
+        return Resolved(Origin(), probe)
     sigma = found.sigma
     if found.kind == "kink":
-        why = "the network is positively homogeneous, so the limit is taken at" if found.homogeneous else "taken at"
-        return Resolved(
-            Gaussian(sigma),
-            f"origin limit (gaussian:{sigma:g})",
-            f"the network has a kink at the origin; its limit σ → 0 is used ({why} σ = {sigma:g})",
-        )
+        taken = "the network is positively homogeneous, so the limit is taken at" if found.homogeneous else "taken at"
+        text = f"the network has a kink at the origin; its limit σ → 0 is used ({taken} σ = {sigma:g})"
+        return Resolved(Gaussian(sigma), probe, Reason("kink", "", text))
     if probe is None:
-        note = f"the origin is not defined here ('{found.where}' normalises a constant), so the probe is Gaussian(1)"
-        return Resolved(Gaussian(sigma), "gaussian:1", note)
+        text = f"the origin is not defined here ('{found.where}' normalises a constant), so the probe is Gaussian(1)"
+        return Resolved(Gaussian(sigma), probe, Reason("constant norm", found.where, text))
     raise NetgrainError(
         f"the origin has no limit for this model: '{found.where}' normalises a constant there; "
         "use the probe Gaussian(1)."

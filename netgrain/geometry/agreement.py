@@ -29,7 +29,7 @@ from netgrain.geometry.closed import energies_along_points
 from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Form
-from netgrain.geometry.options import points_per_member
+from netgrain.geometry.options import Options, points_per_member
 from netgrain.geometry.reduction import most_members
 from netgrain.geometry.sampled import sampled_geometry
 from netgrain.geometry.symmetric import corr
@@ -89,7 +89,21 @@ def standard_errors(ratio: Estimate) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """The outcome of `netgrain.check`; print it."""
+    """How well a closed form and sampled networks agree; the outcome of `check`.
+
+    Parameters
+    ----------
+    closed : Geometry
+        The closed form.
+    sampled : Geometry
+        From sampled networks.
+    bands : tuple of Band
+        Runs of eigenvalues of the closed form, with sampled over predicted energy.
+    corr : Estimate
+        Correlation of the two.
+    along : tuple of Along, default ()
+        The same along directions that the closed form did not choose.
+    """
 
     closed: Geometry
     sampled: Geometry
@@ -99,12 +113,12 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Every band and every other direction within four standard errors."""
+        """Whether every band and other direction is within four standard errors."""
         return all(abs(a.z) <= STANDARD_ERRORS for a in self._compared)
 
     @property
     def deviation(self) -> float:
-        """The largest |sampled / closed − 1| over bands and other directions."""
+        """Largest |sampled / closed − 1| over bands and other directions."""
         return max(abs(a.ratio.value - 1) for a in self._compared)
 
     @property
@@ -113,6 +127,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
+        """What is to be said, with the largest deviation."""
         worst = max(self._compared, key=lambda a: abs(a.z))
         if self.agrees:
             others = f" and {', '.join(a.name for a in self.along)}" if self.along else ""
@@ -131,6 +146,13 @@ class Agreement:
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The verdict and every ratio.
+        """
         return {
             "agrees": self.agrees,
             "verdict": self.verdict,
@@ -183,10 +205,58 @@ def check(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Agreement:
-    """Compare the closed form with `members` plainly sampled networks, in standard errors per band of eigenvalues.
+    """Compare the closed form of a family with sampled networks.
 
-    closed: a geometry to judge instead of netgrain's own closed form. device: where members run, a GPU by default.
+    The sampled energy in every band of eigenvalues of the closed form, along the points themselves
+    and along the leading directions of the sample is an unbiased estimate of what the closed form
+    predicts; it is judged in standard errors.
 
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    input_shape : sequence of int
+        Shape of one input without the batch axis.
+    members : int, default 2000
+        Number of networks to sample, without averaging any layer by a formula.
+    probe : Probe, optional
+        Where x comes from; the origin by default, or its limit if the network has a kink there.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    seed : int, default 0
+        The networks are those of ``seed + 1``: others than a closed form may have looked at.
+    probes : int, optional
+        Points per network.
+    closed : Geometry, optional
+        A geometry to judge instead of netgrain's own closed form.
+
+    Returns
+    -------
+    Agreement
+        Print it for a table; ``agrees`` is the verdict.
+
+    Other Parameters
+    ----------------
+    engine : Engine or str, optional
+        Where networks are computed.
+    workers : int, optional
+        Number of workers of the engine.
+    device : torch.device or str, optional
+        A GPU by default, where there is one.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If there is no closed form, or there are too few members for error bars.
+
+    See Also
+    --------
+    average_geometry : Either of the two.
+
+    Examples
+    --------
     >>> from torch import nn
     >>> def make():
     ...     return nn.Sequential(nn.Conv1d(1, 2, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
@@ -198,7 +268,8 @@ def check(
     check_error_bars(make, input_shape, members=members, probe=probe, output=output, seed=seed, probes=probes)
     own = closed is None
     if closed is None:
-        closed = closed_form(make, input_shape, probe=probe, output=output, seed=seed, progress=progress)
+        asked = Options(input_shape, probe=probe, output=output, seed=seed, progress=progress)
+        closed = closed_form(make, asked)
     # other members than those that a wide-limit pass may have looked at
     sampled = sampled_geometry(
         make,

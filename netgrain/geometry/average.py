@@ -4,50 +4,140 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
 from netgrain.families.members import Family, member, model_dtype
-from netgrain.families.outputs import checked_output
-from netgrain.families.probes import checked_probe
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Probe
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
-from netgrain.geometry.options import check_counts, check_places
+from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
-from netgrain.geometry.sampled import DEFAULT_TOLERANCE, sampled_geometry
+from netgrain.geometry.sampled import sampled
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape, whole
-from netgrain.runtime.devices import checked_device
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
+from netgrain.runtime.units import Engine
 
-METHODS = ("auto", "closed-form", "sampled")
-SHARED = ("probe", "output", "seed", "probes", "tolerance", "progress")  # options of both methods
-ASKING = ("members", "first_layer", "keep")  # of sampling alone: giving one asks for it
-# where to sample, if sampling it is: of no consequence for the result. A closed form is computed on the CPU.
-WHERE = ("engine", "workers", "chunk", "device", "vmapped")
 NARROW = 4  # channels below which a wide limit is not taken without being asked for
 
 
-def average_geometry(make: Family, input_shape: Sequence[int], *, method: str = "auto", **options: Any) -> Geometry:
-    """G = E_θ E_x[J(x)ᵀJ(x)], J = ∇ₓf, over fresh members of a family of networks.
+def average_geometry(
+    make: Family,
+    input_shape: Sequence[int],
+    *,
+    method: Method = "auto",
+    probe: Probe | None = None,
+    output: Output = "all",
+    members: int | None = None,
+    tolerance: float | None = None,
+    probes: int | None = None,
+    first_layer: EndLayer = "auto",
+    seed: int = 0,
+    keep: int | None = None,
+    engine: Engine | str | None = None,
+    workers: int | None = None,
+    chunk: int | None = None,
+    device: torch.device | str | None = None,
+    vmapped: bool | None = None,
+    progress: bool | None = None,
+) -> Geometry:
+    """Average input geometry of a family of networks.
 
-    make: any callable that returns a fresh torch.nn.Module; input_shape: without the batch, as in (1, 32, 32).
-    method: "closed-form" propagates second moments through the traced module (milliseconds, no network is sampled);
-    "sampled" averages over members; "auto" takes the closed form where every layer has one and nothing is left out (or
-    a few dozen members show that what is left out is below the tolerance), else samples and says why in
-    `G.about.notes`. Asking for members= is asking for sampling. With method="closed-form" and a probe away from the
-    origin, keep= asks for that many leading directions by products with vectors, for inputs of any size.
+    Computes G = E_θ E_x[J(x)ᵀ J(x)], where J = ∂f/∂x is the input Jacobian, θ is drawn from the
+    initialisation of the family and x from `probe`. Large eigenvalues belong to patterns that the
+    architecture reacts to; the null space is what it cannot see.
 
-    Options of both: probe=None (the origin, or its σ → 0 limit at a kink), seed=0, output="all" (sum over outputs; an
-    index from 0, "mean" or ("diff", i, j)), probes= (points), tolerance=, progress=None. Of sampling: members=,
-    first_layer="auto", keep=64, engine=None, workers=None, chunk=None, device=None, vmapped=None: see
-    `netgrain.geometry.sampled.sampled_geometry`. A closed form is computed on the CPU, whatever the device.
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call, for example
+        ``partial(ResNet18, channels=1)``.
+    input_shape : sequence of int
+        Shape of one input without the batch axis, for example ``(1, 32, 32)``.
+    method : {"auto", "closed-form", "sampled"}, default "auto"
+        ``"closed-form"`` propagates second moments through the layers; ``"sampled"`` averages over
+        random networks; ``"auto"`` uses the closed form if every layer has a rule and nothing is
+        left out (or a few dozen networks show that to be below the tolerance), and samples
+        otherwise. Passing `members`, `keep` or a `first_layer` other than ``"auto"`` selects
+        sampling.
+    probe : Probe, optional
+        Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. By default the origin,
+        or its limit σ → 0 if the network has a kink there.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count; ``"all"`` sums over outputs.
+    members : int, optional
+        Number of networks to sample. Mutually exclusive with `tolerance`.
+    tolerance : float, optional
+        Stop sampling once the expected correlation with the true G reaches ``1 - tolerance``;
+        0.01 unless `members` is given.
+    probes : int, optional
+        Points per network (sampled), or points in total (closed form away from the origin).
+    first_layer : {"auto", "never", "always"}, default "auto"
+        Whether to average over the first layer exactly instead of sampling it: where that is
+        exact, never, or also where it is only nearly exact.
+    seed : int, default 0
+        Network i depends on ``(seed, i)`` only.
 
-    An average pool of two neighbours of a two-tap filter: G = σ²/4 · [[1,1,0],[1,2,1],[0,1,1]].
+    Returns
+    -------
+    Geometry
+        G over d = prod(input_shape) coordinates, held in the cheapest form that fits; never formed
+        as a (d, d) matrix unless asked for. ``G.about`` records how it was obtained.
+
+    Other Parameters
+    ----------------
+    keep : int, optional
+        Leading directions to keep when the input is too large for anything but a sketch; 64 unless
+        given. With ``method="closed-form"`` and a probe away from the origin, the number of leading
+        directions to compute by products with vectors, for inputs of any size.
+    engine : Engine or str, optional
+        Where networks are computed: ``"local"``, ``"processes"``, ``"ray"`` or ``"slurm"``. The
+        result does not depend on it, nor on `workers` or `chunk`.
+    workers : int, optional
+        Number of workers of the engine.
+    chunk : int, optional
+        Networks per unit of work.
+    device : torch.device or str, optional
+        Device for sampling. The closed form always runs on the CPU.
+    vmapped : bool, optional
+        Compute the networks of a chunk in one pass; the default on a GPU. The result is the same
+        up to rounding.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If `method` is ``"closed-form"`` and a layer has no rule; the message names the layer.
+
+    Warns
+    -----
+    GrainWarning
+        If the tolerance was not reached, or if every sampled gradient is zero.
+
+    See Also
+    --------
+    geometry_of : The geometry of given, trained networks.
+    check : Compare the closed form with sampled networks.
+
+    Notes
+    -----
+    ``G.exact`` tells whether a closed form is exact at any width or the limit of wide layers. The
+    trace of G over data is the geometric complexity.
+
+    References
+    ----------
+    .. [1] Movahedi, Orvieto, Moosavi-Dezfooli, "Geometric Inductive Biases of Deep Networks: the
+       Role of Data and Architecture".
+
+    Examples
+    --------
+    A two-tap filter followed by the mean of two neighbours, with weights of variance 1:
+    f(x) = (w₁x₁ + (w₁ + w₂)x₂ + w₂x₃) / 2, so 4G = [[1, 1, 0], [1, 2, 1], [0, 1, 1]].
 
     >>> from torch import nn
     >>> def make():
@@ -55,79 +145,88 @@ def average_geometry(make: Family, input_shape: Sequence[int], *, method: str = 
     ...     nn.init.normal_(net[0].weight)
     ...     return net
     >>> G = average_geometry(make, (1, 3))
-    >>> G.method, G.exact, (4 * G.matrix()).tolist()
-    ('closed-form', True, [[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]])
+    >>> G.method, G.exact
+    ('closed-form', True)
+    >>> (4 * G.matrix()).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]
     """
-    if method not in METHODS:
+    if method not in ("auto", "closed-form", "sampled"):
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
-    if unknown := [name for name in options if name not in SHARED + ASKING + WHERE]:
-        raise TypeError(f"average_geometry() got an unexpected keyword argument '{unknown[0]}'")
-    shape = checked_shape(input_shape)
-    _check_options(options, shape)
-    asked = [n for n in (*ASKING, *WHERE) if n != "device" and options.get(n) is not None and options[n] != "auto"]
-    if method == "sampled" or (method == "auto" and any(n in ASKING for n in asked)):
-        return sampled_geometry(make, shape, **options)
+    asked = Options(
+        input_shape,
+        probe=probe,
+        output=output,
+        members=members,
+        tolerance=tolerance,
+        probes=probes,
+        first_layer=first_layer,
+        seed=seed,
+        keep=keep,
+        engine=engine,
+        workers=workers,
+        chunk=chunk,
+        device=device,
+        vmapped=vmapped,
+        progress=progress,
+    )
+    if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
+        return sampled(make, asked)
     if method == "closed-form":
-        if asked := [n for n in asked if n != "keep"]:
-            raise NetgrainError(f"{asked[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-        return closed_form(make, shape, **{k: v for k, v in options.items() if k in (*SHARED, "keep")})
+        if asked.of_sampling:
+            raise NetgrainError(f"{asked.of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
+        return closed_form(make, asked)
+    return _best(make, asked)
+
+
+def _best(make: Family, asked: Options) -> Geometry:
+    """The closed form where it has all terms, or what it leaves out is within the tolerance; else sampled."""
     try:
-        G = _propagated(make, shape, narrowest=NARROW, **{k: v for k, v in options.items() if k in SHARED})
+        G = _propagated(make, asked, narrowest=NARROW)
     except Unsupported as e:
         why = str(e)
     else:
         if not G.about.leaves_out:
             return G
-        tolerance = DEFAULT_TOLERANCE if options.get("tolerance") is None else options["tolerance"]
-        seen = decisive(Pilot.of(make, shape, options).agreements(lambda _: G.form), tolerance)
+        tolerance = DEFAULT_TOLERANCE if asked.tolerance is None else asked.tolerance
+        seen = decisive(Pilot.of(make, asked).agreements(lambda _: G.form), tolerance)
         if seen.within(tolerance):
-            note = f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
-            return replace(G, about=replace(G.about, notes=(*G.about.notes, note)))
+            return _remarked(
+                G, f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
+            )
         left = "; ".join(G.about.leaves_out)
         why = f"the closed form leaves something out ({left}) and {not_shown(seen, tolerance)}"
-    G = sampled_geometry(make, shape, **options)
-    return replace(G, about=replace(G.about, notes=(*G.about.notes, f"sampled because {why}")))
+    return _remarked(sampled(make, asked), f"sampled because {why}")
 
 
-def closed_form(make: Family, input_shape: Sequence[int], **options: Any) -> Geometry:
+def _remarked(G: Geometry, remark: str) -> Geometry:
+    return replace(G, about=replace(G.about, remarks=(*G.about.remarks, remark)))
+
+
+def closed_form(make: Family, asked: Options) -> Geometry:
     """The closed form, or one sentence that names the layer without one and the way out."""
-    shape = checked_shape(input_shape)
-    _check_options(options, shape)
     try:
-        return _propagated(make, shape, **options)
+        return _propagated(make, asked)
     except Unsupported as e:
         # what is wrong with the model itself comes first
-        _check_member(make, shape, options)
+        _check_member(make, asked)
         raise NetgrainError(f"there is no closed form: {e}; use method='sampled' (or 'auto').") from e
 
 
-# --- checks -------------------------------------------------------------------------------------------------------
-
-
-def _check_options(options: dict[str, Any], shape: tuple[int, ...]) -> None:
-    """Refuse arguments that are wrong for any method, before either starts; numbers become plain ones."""
-    members, seed = check_counts(
-        options.get("members"),
-        options.get("tolerance"),
-        options.get("probes"),
-        options.get("first_layer", "auto"),
-        options.get("seed", 0),
-    )
-    options["seed"], options["output"] = seed, checked_output(options.get("output", "all"))
-    if members is not None:
-        options["members"] = members
-    if options.get("keep") is not None:
-        options["keep"] = whole("keep", options["keep"], 1)
-    check_places(*(options.get(name) for name in ("engine", "workers", "chunk", "vmapped", "progress")))
-    checked_probe(options.get("probe"), shape)
-    if options.get("device") is not None:
-        checked_device(options["device"])
-
-
-def _propagated(make: Family, shape: tuple[int, ...], **options: Any) -> Geometry:
+def _propagated(make: Family, asked: Options, narrowest: int = 0) -> Geometry:
     """The closed form; memory that runs out in a rule is told as that, not as a missing rule, and NaN as NaN."""
     try:
-        G = closed_form_geometry(make, shape, **options)
+        G = closed_form_geometry(
+            make,
+            asked.shape,
+            probe=asked.probe,
+            output=asked.output,
+            seed=asked.seed,
+            probes=asked.probes,
+            tolerance=asked.tolerance,
+            progress=asked.progress,
+            narrowest=narrowest,
+            keep=asked.keep,
+        )
     except (Unsupported, RuntimeError, MemoryError) as e:
         cause: BaseException | None = e
         while cause is not None:
@@ -137,14 +236,14 @@ def _propagated(make: Family, shape: tuple[int, ...], **options: Any) -> Geometr
         raise
     # float32 ends at 3e38: beyond a part of it the networks themselves may overflow
     if not G.trace.value < 1e30:
-        _check_member(make, shape, options)
+        _check_member(make, asked)
         raise Unsupported(f"its second moments reach {G.trace.value:g}")
     return G
 
 
-def _check_member(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> None:
+def _check_member(make: Family, asked: Options) -> None:
     """One member as sampling would have it: it runs, its outputs depend on x and are finite."""
-    model = member(make, options["seed"], 0)
-    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    check_differentiable(model, x, options["output"], advice=SHAPE_ADVICE)
-    gradients(model, x, options["output"])
+    model = member(make, asked.seed, 0)
+    x = torch.randn(2, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
+    gradients(model, x, asked.output)

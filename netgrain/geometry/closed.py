@@ -32,7 +32,7 @@ from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.products import Products
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.provenance import Integration, ProbeUsed, Provenance, StepNote
 from netgrain.geometry.spectrum import decompose
 from netgrain.geometry.structured_forms import Kronecker, Separated
 from netgrain.geometry.value import Geometry
@@ -51,7 +51,7 @@ MOST_INPUTS = 4096  # for that matrix itself
 FOLLOWED_AT_ONCE = 2**20  # entries of one batch of directions over pairs of positions: what a cache holds
 WIDE_FAN_IN = 100  # weights per unit of a first layer above which it does not matter that they are not normal
 LEADING_POINTS = 8  # probe points behind leading directions, unless asked otherwise
-TRACE_PROBES = 16  # random vectors that estimate the trace beside them
+TRACE_VECTORS = 16  # random vectors that estimate the trace beside them
 
 
 @one_thread()
@@ -80,10 +80,10 @@ def closed_form_geometry(
     """
     job = _job(reading or read(make, input_shape, seed), output, narrowest)
     if probe is not None and not isinstance(probe, Origin):
-        place = Resolved(probe, probe.describe())
+        place = Resolved(probe, probe)
     else:
         try:
-            return job.at_origin()
+            return job.at_origin(probe)
         except AtKink:
             place = resolved(probe, job.kink())
         except NormalisesNothing as e:
@@ -105,7 +105,7 @@ def energies_along_points(
     """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
     job = _job(read(make, input_shape, seed), output, 0)
     if probe is not None and not isinstance(probe, Origin):
-        place = Resolved(probe, probe.describe())
+        place = Resolved(probe, probe)
     else:
         try:
             job._pass(None).run()
@@ -176,13 +176,13 @@ class _Job:
         buffers = dict(model.named_buffers())
         return Propagation(self.trace, self.reading.initialisation, self.output, seen=seen, buffers=buffers, **common)
 
-    def at_origin(self) -> Geometry:
-        run, place = self._pass(None), Resolved(Origin(), "origin")
+    def at_origin(self, asked: Probe | None) -> Geometry:
+        run, place = self._pass(None), Resolved(Origin(), asked)
         try:
             moment = run.run()
         except NeedsMembers:
             return self.over_points(place, None, None, None)
-        return self._geometry(self._form([moment], [1]), place, run, 0, ())
+        return self._geometry(self._form([moment], [1]), place, run)
 
     def kink(self) -> AtOrigin:
         return AtOrigin("kink", is_homogeneous(self.trace, self.reading.initialisation))
@@ -216,14 +216,10 @@ class _Job:
                 form = found.form() if isinstance(found, _Parts) else self._form(found.moments, found.counts)
                 if done >= available or (probes is None and fidelity(form) >= goal):
                     break
-        notes = [place.note] if place.note else []
         if isinstance(place.probe, Data) and done >= len(place.probe.X) and not way.observing:
             form = _without_parts(form)
-        if way.observing:
-            notes.append(f"slopes averaged over the channels of {done} members, one probe point each")
-        elif not place.at_origin:
-            notes.append(f"averaged over {done} probe points")
-        return self._geometry(form, place, run, done if way.observing else 0, tuple(notes), way.leaves_out)
+        members, averaged = done if way.observing else 0, 0 if place.at_origin else done
+        return self._geometry(form, place, run, members, averaged, way.leaves_out)
 
     def _way(self, place: Resolved) -> _Way:
         """How points are passed, found at the largest of the first eight: at a point of zeros nothing would show."""
@@ -289,16 +285,16 @@ class _Job:
             found = decompose(operator, min(keep, d))
             values, vectors = found.values[:keep].clamp(min=0), found.vectors[:keep]
             signs = (
-                torch.randint(2, (TRACE_PROBES, d), generator=torch.Generator().manual_seed(self.seed)).double() * 2 - 1
+                torch.randint(2, (TRACE_VECTORS, d), generator=torch.Generator().manual_seed(self.seed)).double() * 2
+                - 1
             )
             # what the leading directions do not hold: their own part of the trace is known
             rest = signs - (signs @ vectors.T) @ vectors
             along = (rest * product(rest)).sum(1)
-        total = Estimate(float(values.sum() + along.mean()), float(along.std()) / math.sqrt(TRACE_PROBES))
+        total = Estimate(float(values.sum() + along.mean()), float(along.std()) / math.sqrt(TRACE_VECTORS))
         rows = vectors * values.sqrt()[:, None]
-        notes = [*([place.note] if place.note else []), f"averaged over {len(points)} probe points"]
         left = replace(way, apart="", unknown=self._followed(points[:1])[0]).leaves_out
-        return self._geometry(Factored(rows), place, way.run, 0, tuple(notes), left, total)
+        return self._geometry(Factored(rows), place, way.run, 0, len(points), left, total)
 
     def _available(self, place: Resolved) -> int:
         return len(place.probe.X) if isinstance(place.probe, Data) else 2**31
@@ -349,8 +345,8 @@ class _Job:
         form: Form,
         place: Resolved,
         run: Propagation,
-        members: int,
-        notes: tuple[str, ...],
+        members: int = 0,
+        points: int = 0,
         leaves_out: tuple[str, ...] = (),
         full_trace: Estimate | None = None,
     ) -> Geometry:
@@ -359,16 +355,25 @@ class _Job:
         about = Provenance(
             "closed-form",
             model=family_name(self.make, self.reading.model),
-            probe=place.text,
+            probe=ProbeUsed.of(place),
             output=describe_output(self.output),
             seed=self.seed,
             members=members,
+            points=points,
             exact=run.exact and form.parts == 0,
-            integration="all layers",
-            notes=notes,
+            integration=Integration("all layers"),
+            steps=(_step_note(run, members),),
             leaves_out=leaves_out,
         )
         return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0, full_trace)
+
+
+def _step_note(run: Propagation, members: int) -> StepNote:
+    """How well the steps of this network are followed."""
+    if members:
+        text = f"slopes averaged over the channels of {members} members, one probe point each"
+        return StepNote("observed", text=text)
+    return StepNote("exact" if run.exact else "wide limit")
 
 
 def _apart(size: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +17,8 @@ from netgrain.families.origin import Resolved, probe_used
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
 from netgrain.geometry.gradient_rows import check_rows
-from netgrain.geometry.options import check_counts, points_per_member
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.options import check_numbers, points_per_member
+from netgrain.geometry.provenance import GIVEN_MODELS, ProbeUsed, Provenance
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape, found, switch, whole
@@ -38,9 +40,51 @@ def geometry_of(
     keep: int = 64,
     progress: bool | None = None,
 ) -> Geometry:
-    """G of given (trained) members: the mean of J(x)ᵀJ(x) over the models and the probe's points.
+    """Input geometry of given networks, trained or not.
 
-    With Data(X) all samples are used. The models are left as they are found; they must be in eval mode.
+    The mean of J(x)ᵀ J(x), J = ∂f/∂x, over the models and the points of the probe.
+
+    Parameters
+    ----------
+    models : Module or sequence of Module
+        Networks in eval mode. They are left as they are found.
+    probe : Probe
+        Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. All samples of ``Data(X)``
+        are used.
+    input_shape : sequence of int, optional
+        Shape of one input; only a Data probe knows its own.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count; ``"all"`` sums over outputs.
+    probes : int, optional
+        Points per network; all samples of a data set, 8 points of a Gaussian.
+    seed : int, default 0
+        Of the points.
+
+    Returns
+    -------
+    Geometry
+        With one part per model, so that error bars are those over models.
+
+    Other Parameters
+    ----------------
+    keep : int, default 64
+        Leading directions to keep when the input is too large for anything but a sketch.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If a model is in train mode, lets samples see each other, or gives NaN.
+
+    See Also
+    --------
+    average_geometry : The geometry of a family at initialisation.
+    geometric_complexity : The trace of this geometry over data.
+
+    Examples
+    --------
+    A linear network f = wᵀx has G = wwᵀ everywhere.
 
     >>> import torch
     >>> net = torch.nn.Linear(2, 1)
@@ -49,6 +93,44 @@ def geometry_of(
     [[1.0, 2.0], [2.0, 4.0]]
     """
     listed = listed_models(models)
+    shape = _shape_for(probe, input_shape)
+    check_numbers(None, None, probes)
+    seed, output, keep = whole("seed", seed), checked_output(output), whole("keep", keep, 1)
+    switch("progress", progress)
+    count = points_of_given(probe, probes)
+    points = len(probe.points(shape, count, 0))
+    reduction = Reduction(math.prod(shape), 1 / points, lambda f: f, keep=keep)
+    zero, used = 0, Resolved(probe, probe)
+    with Bar("geometry of models", len(listed), progress) as bar:
+        for given in given_models(listed, probe, shape, count=count, seed=seed, output=output):
+            used = given.place if used.why is None else used
+            nonzero = False
+            reduction.start_member()
+            # points in slices, so that a data set of any size passes through bounded memory
+            for piece in given.points.split(256):
+                rows = gradients(given.call, piece, output).flatten(1).float().cpu()
+                check_rows(rows, given.name)
+                nonzero = nonzero or bool(rows.any())
+                reduction.extend(rows)
+            zero += not nonzero
+            bar.advance()
+    about = Provenance(
+        "sampled",
+        model=names_of(listed),
+        probe=ProbeUsed.of(used),
+        output=describe_output(output),
+        seed=seed,
+        members=len(listed),
+        points=points,
+        integration=GIVEN_MODELS,
+        zero_share=zero / len(listed),
+    )
+    form, full_trace = reduction.finish()
+    return Geometry(form, shape, about, 0.0, full_trace)
+
+
+def _shape_for(probe: Probe, input_shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Shape of one input, and whether the probe fits it."""
     checked_probe(probe)
     if probe is None:
         raise NetgrainError("probe expects Origin(), Gaussian(σ) or Data(X), found None; pass one of them.")
@@ -58,50 +140,49 @@ def geometry_of(
         input_shape = tuple(probe.X.shape[1:])
     shape = checked_shape(input_shape)
     checked_probe(probe, shape)
-    seed = check_counts(None, None, probes, "never", seed)[1]
-    output, keep = checked_output(output), whole("keep", keep, 1)
-    switch("progress", progress)
-    count = probes or (len(probe.X) if isinstance(probe, Data) else points_per_member(probe, None))
-    reduction = Reduction(math.prod(shape), 1 / len(probe.points(shape, count, 0)), lambda f: f, keep=keep)
-    zero = 0
-    note = ""
-    with Bar("geometry of models", len(listed), progress) as bar:
-        for i, model in enumerate(listed):
-            check_given_model(model, i)
-            resolved = Resolved(probe, probe.describe())
-            if isinstance(probe, Origin):
-                resolved = probe_used(probe, frozen_copy(model), shape, output)
-                note = note or resolved.note
-            points = resolved.probe.points(shape, count, derived_seed(seed, "probe", i)).to(
-                _place(model), model_dtype(model)
-            )
-            call = frozen(model)
-            check_differentiable(call, points[:1], output, advice=ADVICE if isinstance(probe, Data) else SHAPE_ADVICE)
-            if i == 0:
-                check_deterministic(call, points[:3] if len(points) > 1 else points)
-            nonzero = False
-            reduction.start_member()
-            # points in slices, so that a data set of any size passes through bounded memory
-            for piece in points.split(256):
-                rows = gradients(call, piece, output).flatten(1).float().cpu()
-                check_rows(rows, f"model {i}")
-                nonzero = nonzero or bool(rows.any())
-                reduction.extend(rows)
-            zero += not nonzero
-            bar.advance()
-    about = Provenance(
-        "sampled",
-        model=", ".join(sorted({type(unwrapped_model(m)).__name__ for m in listed})),
-        probe=resolved.text,
-        output=describe_output(output),
-        seed=seed,
-        members=len(listed),
-        integration="given members",
-        zero_share=zero / len(listed),
-        notes=(note,) if note else (),
-    )
-    form, full_trace = reduction.finish()
-    return Geometry(form, shape, about, 0.0, full_trace)
+    return shape
+
+
+# --- given models, one after the other --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModel:
+    """One model that was found to be fit, and the points at which its gradients are taken."""
+
+    name: str
+    model: nn.Module
+    call: Callable[[Tensor], Tensor]  # without gradients of parameters
+    place: Resolved
+    points: Tensor  # (points, *input_shape), where the model is and in its precision
+
+
+def given_models(
+    models: Sequence[nn.Module], probe: Probe, shape: tuple[int, ...], *, count: int, seed: int, output: Output
+) -> Iterator[GivenModel]:
+    """Check each model and choose its points, a function of (seed, its number) alone."""
+    advice = ADVICE if isinstance(probe, Data) else SHAPE_ADVICE
+    for i, model in enumerate(models):
+        check_given_model(model, i)
+        place = Resolved(probe, probe)
+        if isinstance(probe, Origin):
+            place = probe_used(probe, _frozen_copy(model), shape, output)
+        points = place.probe.points(shape, count, derived_seed(seed, "probe", i))
+        points = points.to(next(model.parameters()).device, model_dtype(model))
+        call = frozen(model)
+        check_differentiable(call, points[:1], output, advice=advice)
+        check_deterministic(call, points[:3])
+        yield GivenModel(f"model {i}", model, call, place, points)
+
+
+def points_of_given(probe: Probe, probes: int | None) -> int:
+    """Points per given model: what was asked for, all samples of data, or a few of a Gaussian."""
+    return probes or (len(probe.X) if isinstance(probe, Data) else points_per_member(probe, None))
+
+
+def names_of(models: Sequence[nn.Module]) -> str:
+    """Their classes, each once."""
+    return ", ".join(sorted({type(unwrapped_model(m)).__name__ for m in models}))
 
 
 def listed_models(models: object) -> list[nn.Module]:
@@ -125,6 +206,7 @@ def listed_models(models: object) -> list[nn.Module]:
 
 
 def check_given_model(model: nn.Module, i: int) -> None:
+    """Refuse lazy or broken weights, and batch norms through which samples see each other."""
     check_weights(model, f"model {i}")
     batch = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
     for name, module in model.named_modules():
@@ -135,13 +217,7 @@ def check_given_model(model: nn.Module, i: int) -> None:
             )
 
 
-def frozen_copy(model: nn.Module) -> nn.Module:
-    import copy
-
+def _frozen_copy(model: nn.Module) -> nn.Module:
     model = unwrapped_model(model)
     # a copy of a scripted module cannot be frozen; it is only looked at, so it may be the model itself
     return model if isinstance(model, torch.jit.ScriptModule) else without_gradients(copy.deepcopy(model))
-
-
-def _place(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device

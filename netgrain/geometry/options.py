@@ -2,18 +2,101 @@
 
 from __future__ import annotations
 
-from netgrain.families.probes import Data, Probe
-from netgrain.runtime.arguments import found, number, switch, whole
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from netgrain.families.outputs import Output, checked_output
+from netgrain.families.probes import Data, Probe, checked_probe
+from netgrain.runtime.arguments import checked_shape, found, number, switch, whole
+from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.units import Engine
 
 POINTS_PER_MEMBER = 8  # Gaussian points per member: beyond this, more members help more than more points
 SAMPLES_PER_MEMBER = 16  # samples per member, for the same reason
+DEFAULT_TOLERANCE = 0.01
+KEEP = 64  # leading directions of an input too large for more
+
+Method = Literal["auto", "closed-form", "sampled"]
+EndLayer = Literal["auto", "never", "always"]
 
 
-def check_counts(
-    members: int | None, tolerance: float | None, probes: int | None, first_layer: str, seed: int = 0
-) -> tuple[int | None, int]:
-    """Refuse numbers that are none; members and seed as plain numbers."""
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What was asked for, refused with a sentence where it makes no sense; see `average_geometry`."""
+
+    input_shape: Sequence[int]
+    probe: Probe | None = None
+    output: Output = "all"
+    members: int | None = None
+    tolerance: float | None = None
+    probes: int | None = None
+    first_layer: EndLayer = "auto"
+    last_layer: Literal["auto", "never"] = "auto"
+    seed: int = 0
+    keep: int | None = None
+    engine: Engine | str | None = None
+    workers: int | None = None
+    chunk: int | None = None
+    device: torch.device | str | None = None
+    vmapped: bool | None = None
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        shape = checked_shape(self.input_shape)
+        check_numbers(self.members, self.tolerance, self.probes)
+        if self.first_layer not in ("auto", "never", "always"):
+            raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {found(self.first_layer)}.")
+        checked = {
+            "input_shape": shape,
+            "members": None if self.members is None else whole("members", self.members),
+            "seed": whole("seed", self.seed),
+            "output": checked_output(self.output),
+            "keep": None if self.keep is None else whole("keep", self.keep, 1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        check_places(self.engine, self.workers, self.chunk, self.vmapped, self.progress)
+        checked_probe(self.probe, shape)
+        if self.device is not None:
+            checked_device(self.device)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.input_shape)
+
+    @property
+    def goal(self) -> float | None:
+        """The tolerance to sample to; None if the number of members is fixed."""
+        if self.members is not None:
+            return None
+        return DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
+
+    @property
+    def place(self) -> torch.device:
+        """Where members are computed."""
+        return best_device() if self.device is None else checked_device(self.device)
+
+    @property
+    def asks_for_sampling(self) -> list[str]:
+        """Options given that only sampling knows, and that ask for it."""
+        given = {"members": self.members, "first_layer": self.first_layer, "keep": self.keep}
+        return [name for name, value in given.items() if value not in (None, "auto")]
+
+    @property
+    def of_sampling(self) -> list[str]:
+        """All options given that a closed form does not know; the device is of no consequence for it."""
+        where = {"engine": self.engine, "workers": self.workers, "chunk": self.chunk, "vmapped": self.vmapped}
+        given = [name for name, value in where.items() if value is not None]
+        return [name for name in self.asks_for_sampling if name != "keep"] + given
+
+
+def check_numbers(members: int | None, tolerance: float | None, probes: int | None) -> None:
+    """Refuse numbers that are none, or too small."""
     if members is not None and tolerance is not None:
         raise NetgrainError("expected members= or tolerance=, found both; keep one.")
     if members is not None and (members := whole("members", members)) < 1:
@@ -22,9 +105,6 @@ def check_counts(
         raise NetgrainError(f"expected a tolerance between 0 and 1 (0.01 asks for Corr 0.99), found {tolerance}.")
     if probes is not None and whole("probes", probes) < 1:
         raise NetgrainError(f"expected at least one probe point per member, found {probes}.")
-    if first_layer not in ("auto", "never", "always"):
-        raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {found(first_layer)}.")
-    return members, whole("seed", seed)
 
 
 def check_places(engine: object, workers: object, chunk: object, vmapped: object, progress: object) -> None:
@@ -40,6 +120,7 @@ def check_places(engine: object, workers: object, chunk: object, vmapped: object
 
 
 def points_per_member(probe: Probe, probes: int | None) -> int:
+    """Points of each member; probes: the number that was asked for."""
     if probes is not None:
         return probes
     return SAMPLES_PER_MEMBER if isinstance(probe, Data) else POINTS_PER_MEMBER

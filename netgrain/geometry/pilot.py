@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,16 +20,17 @@ from netgrain.families.members import Family, member
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Probe
+from netgrain.families.reading import read
 from netgrain.geometry.correlation import correlation, trace
 from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer
 from netgrain.geometry.forms import Dense, Form
 from netgrain.geometry.gradient_rows import Rows
-from netgrain.geometry.random_head import RandomHead, find_random_head
+from netgrain.geometry.options import Options
+from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.structured_forms import Kronecker
-from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import GrainWarning
 from netgrain.runtime.progress import Bar
 
@@ -55,15 +55,14 @@ class Pilot:
     progress: bool | None = None
 
     @classmethod
-    def of(cls, make: Family, shape: tuple[int, ...], options: Mapping[str, Any]) -> Pilot:
-        """Other members than those that a closed form may have observed; options: those of `sampled_geometry`."""
-        seed, output = options.get("seed", 0) + 1, options.get("output", "all")
-        device = best_device() if options.get("device") is None else checked_device(options["device"])
-        model = member(make, seed, 0)
-        found = find_random_head(make, model, shape, seed=seed, output=output)
-        place = probe_used(options.get("probe"), model, shape, output).probe
+    def of(cls, make: Family, asked: Options) -> Pilot:
+        """Other members than those that a closed form may have observed."""
+        seed = asked.seed + 1
+        device, model = asked.place, member(make, seed, 0)
+        found = random_head_of(read(make, asked.shape, seed), asked.output)
+        place = probe_used(asked.probe, model, asked.shape, asked.output).probe
         head = found if isinstance(found, RandomHead) else None
-        return cls(make, seed, shape, place, output, device, head, options.get("progress"))
+        return cls(make, seed, asked.shape, place, asked.output, device, head, asked.progress)
 
     def agreements(self, estimate: Callable[[int], Form]) -> Iterator[PilotComparison]:
         """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number."""

@@ -5,64 +5,56 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import (
-    Family,
-    check_family,
-    family_name,
-    member,
-    model_dtype,
-)
+from netgrain.families.members import Family, check_family, family_name, member, model_dtype
 from netgrain.families.origin import Resolved, probe_used
-from netgrain.families.outputs import Output, checked_output, describe_output
-from netgrain.families.probes import Gaussian, Origin, Probe, checked_probe
+from netgrain.families.outputs import Output, describe_output
+from netgrain.families.probes import Gaussian, Origin, Probe
+from netgrain.families.reading import Reading, read
+from netgrain.families.reasons import Reason
+from netgrain.geometry.collecting import CHUNK, Collected, collect
 from netgrain.geometry.correlation import fidelity
-from netgrain.geometry.first_layer import CannotIntegrate, FirstLayer, find_first_layer
+from netgrain.geometry.first_layer import FirstLayer, first_layer_of
 from netgrain.geometry.forms import DENSE_LIMIT, Form
 from netgrain.geometry.gradient_rows import Rows
-from netgrain.geometry.options import check_counts, check_places, points_per_member
+from netgrain.geometry.options import KEEP, EndLayer, Options, points_per_member
 from netgrain.geometry.pilot import Pilot, not_shown
-from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.random_head import RandomHead, find_random_head
+from netgrain.geometry.provenance import ASKED_FOR, Integration, ProbeUsed, Provenance
+from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape, whole
-from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
-from netgrain.runtime.units import Engine
+from netgrain.runtime.units import Engine, Outcome
 
-DEFAULT_TOLERANCE = 0.01
-MOST_MEMBERS = 10_000
-SKETCH_MEMBERS = 256
 MOST_PILOTED = 16_384  # inputs up to which first-layer integration away from the origin is tried on members
-CHUNK = 4  # members of a unit of work
-CHUNK_VMAPPED = 32  # of one that computes them in one pass
+CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
-@one_thread()
 def sampled_geometry(
     make: Family,
     input_shape: Sequence[int],
     *,
     probe: Probe | None = None,
+    output: Output = "all",
     members: int | None = None,
     tolerance: float | None = None,
-    seed: int = 0,
-    output: Output = "all",
-    first_layer: str = "auto",
-    last_layer: str = "auto",
     probes: int | None = None,
-    keep: int = 64,
+    first_layer: EndLayer = "auto",
+    last_layer: Literal["auto", "never"] = "auto",
+    seed: int = 0,
+    keep: int | None = None,
     engine: Engine | str | None = None,
     workers: int | None = None,
     chunk: int | None = None,
@@ -70,156 +62,192 @@ def sampled_geometry(
     vmapped: bool | None = None,
     progress: bool | None = None,
 ) -> Geometry:
-    """G = E_θ E_x[J(x)ᵀJ(x)] from fresh members of a family.
+    """Average input geometry of a family, from sampled members.
 
-    members: how many networks; or tolerance: stop when the expected Corr with the true G reaches 1 − tolerance
-    (default 0.01). first_layer: "auto" integrates it where that is exact, and away from the origin, with a tolerance,
-    where a few dozen members show it to be within that; "never" samples it, "always" integrates it also where it is
-    only nearly exact. last_layer: "auto" replaces its outputs by a random vector at its input where that is exact
-    (and the first layer is not asked for); "never" does not. probes: points per member. keep: directions to keep when
-    the input is too large for anything but a sketch. engine: where members are computed ("processes", "ray", …; None:
-    decided by the work), workers: how many at a time. device: default a GPU where there is one. The result depends on
-    the seed, not on engine, workers or chunk. vmapped: members of a chunk side by side in one pass, by default on a
-    GPU; the result is the same up to rounding.
+    Options are those of `average_geometry`, and last_layer: "auto" replaces its outputs by a random vector at its input
+    where that is exact (and the first layer is not asked for); "never" does not.
     """
-    shape = checked_shape(input_shape)
-    members, seed = check_counts(members, tolerance, probes, first_layer, seed)
-    output, keep = checked_output(output), whole("keep", keep, 1)
-    check_places(engine, workers, chunk, vmapped, progress)
-    checked_probe(probe, shape)
-    dev = best_device() if device is None else checked_device(device)
-    via = engine_for(engine, workers, dev)
-    model = member(make, seed, 0)
-    name = family_name(make, model)
-    check_family(make, model, seed)
-    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    check_differentiable(model, x, output, advice=SHAPE_ADVICE)
-    check_deterministic(model, x)
-    resolved = probe_used(probe, model, shape, output)
+    asked = Options(
+        input_shape,
+        probe=probe,
+        output=output,
+        members=members,
+        tolerance=tolerance,
+        probes=probes,
+        first_layer=first_layer,
+        last_layer=last_layer,
+        seed=seed,
+        keep=keep,
+        engine=engine,
+        workers=workers,
+        chunk=chunk,
+        device=device,
+        vmapped=vmapped,
+        progress=progress,
+    )
+    return sampled(make, asked)
 
-    head = None
-    if first_layer == last_layer == "auto" and not resolved.at_origin:
-        ending = find_random_head(make, model, shape, seed=seed, output=output)
-        head = ending if isinstance(ending, RandomHead) else None
-    goal = None if members is not None else (DEFAULT_TOLERANCE if tolerance is None else tolerance)
-    piloted = goal is not None and math.prod(shape) <= MOST_PILOTED
-    plan, integration = _plan(make, model, shape, resolved, first_layer, piloted, seed=seed, output=output)
-    if goal is not None and plan is not None and not resolved.at_origin and first_layer == "auto":
-        pilot = Pilot(make, seed, shape, resolved.probe, output, dev, head, progress)
-        seen = pilot.judged(plan, goal)
-        if seen.within(goal):
-            integration += f", within the tolerance as {seen.members} sampled members show{seen.remarks}"
-        else:
-            plan, integration = None, f"plain sampling: {not_shown(seen, goal)}"
-    if head is not None:
-        integration += f"; last layer integrated ('{head.name}')"
-    count = points_per_member(resolved.probe, probes)
-    asked = Rows(make, seed, shape, resolved.probe, count, output, plan, dev, head)
-    notes = [resolved.note] if resolved.note else []
-    task, several = asked.one_by_one, CHUNK
-    if dev.type != "cpu" if vmapped is None else vmapped:
-        if (why_not := asked.why_one_by_one()) is None:
-            task, several = asked.side_by_side, CHUNK_VMAPPED
-        else:
-            notes.append(f"members one by one: {why_not}")
+
+@one_thread()
+def sampled(make: Family, asked: Options) -> Geometry:
+    """The same with options that were checked."""
+    shape, device = asked.shape, asked.place
+    via = engine_for(asked.engine, asked.workers, device)
+    model = _checked_member(make, asked)
+    resolved = probe_used(asked.probe, model, shape, asked.output)
+    ends = _ends(make, asked, resolved)
+    count = points_per_member(resolved.probe, asked.probes)
+    rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
     points = len(resolved.probe.points(shape, count, 0))
-    scale = (1.0 if plan is None else plan.scale) / points
-    as_form: Callable[[Form], Form] = (lambda f: f) if plan is None else plan.form
-    size = math.prod(shape) if plan is None else plan.positions
-    too_large = plan is not None and plan.stem is not None and plan.stem.size > DENSE_LIMIT
-    reduction = Reduction(size, scale, as_form, keep=keep, sketch=too_large)
-    zero = 0
-    # what tells these members from those of another call, where units are kept in one folder
-    kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
-    how = {"points": count, "first layer": integration}
-    stream_of = MemberStream(task, via, several if chunk is None else chunk, {"geometry": {**kept_as, **how}})
-    with Bar(f"sampling {name}", members, progress) as bar:
-        total = 0
-        for target in _schedule(members):
-            for sample in stream_of.map(range(total, target), remaining=(members or 0) - total):
-                reduction.add(sample.arrays["rows"])
-                zero += sample.numbers["zero"]
-                bar.advance()
-            total = target
-            if goal is None:
-                continue
-            if reduction.sketching:
-                if total >= SKETCH_MEMBERS:
-                    notes.append(f"a tolerance cannot be measured on a sketch: stopped after {total} members")
-                    break
-                continue
-            reached = fidelity(reduction.form())
-            bar.advance(0, note=f"Corr with the truth about {reached:.3f}")
-            if reached >= 1 - goal or zero == total:
-                break
-        else:
-            if goal is not None:
-                notes.append(f"the tolerance {goal:g} was not reached with {total} members")
-                warnings.warn(f"{name}: {notes[-1]}.", GrainWarning, stacklevel=3)
-    if zero == total:
-        notes.append("every member has a zero input gradient, so G = 0")
-        warnings.warn(
-            f"{name}: the input gradient is exactly zero for all {total} members (a zero-initialised last layer?), "
-            "so G = 0; probe the features below it or a trained checkpoint.",
-            GrainWarning,
-            stacklevel=3,
-        )
     about = Provenance(
         "sampled",
-        model=name,
-        probe=resolved.text,
-        output=describe_output(output),
-        seed=seed,
-        members=total,
-        integration=integration,
-        zero_share=zero / total,
-        notes=tuple(notes),
+        model=family_name(make, model),
+        probe=ProbeUsed.of(resolved),
+        output=describe_output(asked.output),
+        seed=asked.seed,
+        points=points,
+        integration=ends.integration,
+        last_layer=None if ends.head is None else Integration("last layer", ends.head.name),
+        tolerance=asked.goal,
     )
+    task, several, remark = _task(rows, asked)
+    # what tells these members from those of another call, where units are kept in one folder
+    kept_as = {"model": about.model, "seed": asked.seed, "shape": shape, "probe": resolved.text, "output": about.output}
+    how = {"points": count, "first layer": about.averaged}
+    chunk = several if asked.chunk is None else asked.chunk
+    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as, **how}})
+    reduction = _reduction(rows, points, KEEP if asked.keep is None else asked.keep)
+    zero, collected = _collect(stream, reduction, about.model, asked)
+    about = replace(
+        about,
+        members=collected.members,
+        reached=collected.reached,
+        zero_share=zero / collected.members,
+        remarks=(*remark, *_remarks(collected, zero, asked)),
+    )
+    _warn(about)
     form, full_trace = reduction.finish()
-    return Geometry(form, shape, about, 0.0 if plan is None else plan.law.error, full_trace)
+    return Geometry(form, shape, about, 0.0 if ends.plan is None else ends.plan.law.error, full_trace)
+
+
+def _checked_member(make: Family, asked: Options) -> nn.Module:
+    """Member 0, found to be what can be sampled."""
+    model = member(make, asked.seed, 0)
+    check_family(make, model, asked.seed)
+    x = torch.randn(3, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
+    check_deterministic(model, x)
+    return model
+
+
+# --- both ends of the network -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """What is averaged by a formula at the first and at the last layer."""
+
+    plan: FirstLayer | None
+    head: RandomHead | None
+    integration: Integration | Reason
+
+
+def _ends(make: Family, asked: Options, resolved: Resolved) -> _Ends:
+    if asked.first_layer == "never":
+        return _Ends(None, None, ASKED_FOR)
+    reading, head = read(make, asked.shape, asked.seed), None
+    if asked.first_layer == asked.last_layer == "auto" and not resolved.at_origin:
+        ending = random_head_of(reading, asked.output)
+        head = ending if isinstance(ending, RandomHead) else None
+    plan = _plan(reading, asked, resolved)
+    if isinstance(plan, Reason):
+        return _Ends(None, head, plan)
+    symmetries = ["tokens exchanged"] if plan.exchangeable and plan.positions > 1 else []
+    symmetries += ["images transposed"] if plan.transposed is not None else []
+    integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
+    if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
+        return _Ends(plan, head, integration)
+    pilot = Pilot(make, asked.seed, asked.shape, resolved.probe, asked.output, asked.place, head, asked.progress)
+    seen = pilot.judged(plan, asked.goal)
+    if not seen.within(asked.goal):
+        return _Ends(None, head, Reason("not shown", plan.name, not_shown(seen, asked.goal)))
+    return _Ends(plan, head, replace(integration, shown_by=seen.members, remark=seen.remarks))
+
+
+def _plan(reading: Reading, asked: Options, resolved: Resolved) -> FirstLayer | Reason:
+    """How to integrate the first layer, or why not; away from the origin, with a tolerance, members will judge it."""
+    piloted = asked.goal is not None and math.prod(asked.shape) <= MOST_PILOTED
+    if not resolved.at_origin and asked.first_layer == "auto" and not piloted:
+        return Reason("away from the origin", "", "away from the origin the forward pass depends on the first layer")
+    plan = first_layer_of(reading)
+    if isinstance(plan, Reason):
+        if asked.first_layer == "always":
+            raise NetgrainError(f"the first layer cannot be integrated: {plan}; use first_layer='auto'.")
+        return plan
+    if not isinstance(resolved.probe, Origin | Gaussian):
+        return replace(plan, exchangeable=False, transposed=None)  # the points themselves tell positions apart
+    return plan
 
 
 # --- members ------------------------------------------------------------------------------------------------------
 
 
-def _plan(
-    make: Family,
-    model: nn.Module,
-    shape: tuple[int, ...],
-    resolved: Resolved,
-    first_layer: str,
-    piloted: bool,
-    *,
-    seed: int,
-    output: Output,
-) -> tuple[FirstLayer | None, str]:
-    """Integrate the first layer, or say why not; piloted: away from the origin members will judge it."""
-    if first_layer == "never":
-        return None, "plain sampling (asked for)"
-    if not resolved.at_origin and first_layer == "auto" and not piloted:
-        return None, "plain sampling: away from the origin the forward pass depends on the first layer"
-    try:
-        plan = find_first_layer(make, model, shape, seed=seed, output=output)
-    except CannotIntegrate as e:
-        if first_layer == "always":
-            raise NetgrainError(f"the first layer cannot be integrated: {e}; use first_layer='auto'.") from e
-        return None, f"plain sampling: {e}"
-    if not isinstance(resolved.probe, Origin | Gaussian):
-        plan = replace(plan, exchangeable=False, transposed=None)  # the points themselves tell positions apart
-    kind = "exactly" if resolved.at_origin else "approximately: the probe is not the origin"
-    symmetry = ", tokens exchanged" if plan.exchangeable and plan.positions > 1 else ""
-    symmetry += ", images transposed" if plan.transposed is not None else ""
-    return plan, f"first layer integrated {kind} ('{plan.name}', {plan.law.text}{symmetry})"
+def _task(rows: Rows, asked: Options) -> tuple[Callable[[range], list[Outcome]], int, tuple[str, ...]]:
+    """How a chunk of members is computed, how many it has, and why not side by side where that was wanted."""
+    wanted = rows.device.type != "cpu" if asked.vmapped is None else asked.vmapped
+    if not wanted:
+        return rows.one_by_one, CHUNK, ()
+    if (why_not := rows.why_one_by_one()) is None:
+        return rows.side_by_side, CHUNK_VMAPPED, ()
+    return rows.one_by_one, CHUNK, (f"members one by one: {why_not}",)
 
 
-def _schedule(members: int | None) -> list[int]:
-    """Where to stop and look: once at the end, or at growing sizes when a tolerance decides."""
-    if members is not None:
-        return [members]
-    stops = [8]
-    while stops[-1] < MOST_MEMBERS:
-        stops.append(min(MOST_MEMBERS, math.ceil(stops[-1] * 1.5)))
-    return stops
+def _reduction(rows: Rows, points: int, keep: int) -> Reduction:
+    plan = rows.plan
+    if plan is None:
+        return Reduction(math.prod(rows.shape), 1 / points, _unchanged, keep=keep)
+    too_large = plan.stem is not None and plan.stem.size > DENSE_LIMIT
+    return Reduction(plan.positions, plan.scale / points, plan.form, keep=keep, sketch=too_large)
 
 
-# --- checks -------------------------------------------------------------------------------------------------------
+def _unchanged(form: Form) -> Form:
+    return form
+
+
+def _collect(stream: MemberStream, reduction: Reduction, name: str, asked: Options) -> tuple[int, Collected]:
+    """Members whose gradient is zero, and how many there are in total."""
+    zero = 0
+
+    def take(sample: Outcome) -> None:
+        nonlocal zero
+        reduction.add(sample.arrays["rows"])
+        zero += sample.numbers["zero"]
+
+    def corr() -> float | None:
+        if reduction.sketching:
+            return None
+        return 1.0 if zero == reduction.members else fidelity(reduction.form())
+
+    with Bar(f"sampling {name}", asked.members, asked.progress) as bar:
+        collected = collect(stream, take, corr, bar, members=asked.members, tolerance=asked.goal)
+    return zero, collected
+
+
+def _remarks(collected: Collected, zero: int, asked: Options) -> list[str]:
+    found = []
+    if asked.goal is not None and collected.reached is None:
+        found.append(f"a tolerance cannot be measured on a sketch: stopped after {collected.members} members")
+    if zero == collected.members:
+        found.append("every member has a zero input gradient, so G = 0")
+    return found
+
+
+def _warn(about: Provenance) -> None:
+    say = partial(warnings.warn, category=GrainWarning, stacklevel=5)
+    if about.reached is False:
+        say(f"{about.model}: {about.notes[-1]}.")
+    if about.zero_share == 1:
+        say(
+            f"{about.model}: the input gradient is exactly zero for all {about.members} members (a zero-initialised "
+            "last layer?), so G = 0; probe the features below it or a trained checkpoint."
+        )

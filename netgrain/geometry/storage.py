@@ -19,7 +19,8 @@ from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 
-LAYOUT = 1  # of the file; a newer one is refused, not guessed at
+LAYOUT = 2  # of the file; a newer one is refused, not guessed at
+READABLE = (1, 2)  # layout 1 held sentences in the place of facts
 KINDS = {"dense", "factored", "spread", "separated", "kronecker"}
 
 
@@ -54,9 +55,9 @@ def save(contents: Contents, path: str | Path) -> Path:
 def load(path: str | Path, build: Callable[[Contents], T]) -> T:
     """build: makes the value of what was read; whatever it raises is told as a damaged file."""
     header, tensors = read_packed(path, "geometry")
-    if header.get("layout") != LAYOUT:
+    if header.get("layout") not in READABLE:
         raise NetgrainError(
-            f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
+            f"{path} has file layout {header.get('layout')}, this netgrain reads 1 to {LAYOUT}; use a matching version."
         )
     try:
         found = _contents(header, tensors, path)

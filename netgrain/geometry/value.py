@@ -15,7 +15,7 @@ from torch import Tensor
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form, in_slices
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.provenance import Integration, Provenance
 from netgrain.geometry.spectrum import (
     FULL_LIMIT,
     NULL,
@@ -339,7 +339,7 @@ class Geometry(SymmetricMatrix):
         form = form_of(S)
         if form.size != self.d:
             raise NetgrainError(f"G is {self.d}-dimensional, S is {form.size}-dimensional; use the same input shape.")
-        about = replace(self.about, method="derived", exact=False, notes=(*self.about.notes, "G S G"))
+        about = replace(self.about, method="derived", exact=False, remarks=(*self.about.remarks, "G S G"))
         if isinstance(form, Factored) and form.parts == 0:
             rows = torch.cat([self.form.matvec(rows.double()) for rows in in_slices(form.rows)])
             return Geometry(Factored(rows, form.weight), self.input_shape, about)
@@ -365,7 +365,7 @@ class Geometry(SymmetricMatrix):
         core: Form = Dense((spectrum.vectors.T * values) @ spectrum.vectors)
         if isinstance(self.form, Kronecker):
             core = Kronecker(core, self.form.copies, self.form.order)
-        about = replace(self.about, method="derived", notes=(*self.about.notes, "flipped"))
+        about = replace(self.about, method="derived", remarks=(*self.about.remarks, "flipped"))
         return Geometry(core, self.input_shape, about)
 
     def score(self, X: Tensor) -> Tensor:
@@ -492,11 +492,11 @@ class Geometry(SymmetricMatrix):
             "input_shape": list(self.input_shape),
             "method": self.method,
             "exact": self.exact,
-            "probe": self.about.probe,
+            "probe": str(self.about.probe),
             "output": self.about.output,
             "seed": self.about.seed,
             "members": self.members,
-            "integration": self.about.integration,
+            "integration": self.about.averaged,
             "zero_share": self.about.zero_share,
             "notes": list(self.about.notes),
             "leaves_out": list(self.about.leaves_out),
@@ -524,7 +524,7 @@ class Geometry(SymmetricMatrix):
         about = self.about
         if about.method == "sampled":
             how = [f"sampled from {about.members} member{'s' * (about.members != 1)}"]
-            if about.integration.startswith("first layer integrated"):
+            if isinstance(about.integration, Integration) and about.integration.part == "first layer":
                 how.append("first layer integrated")
         elif about.method == "closed-form":
             how = ["closed form", "exact at any width" if about.exact else "wide limit"]
@@ -533,7 +533,7 @@ class Geometry(SymmetricMatrix):
         facts = [f"d={self.d}", *how]
         if about.model:
             facts.append(about.model)
-        if about.probe:
+        if about.probe.used:
             facts.append(f"probe {about.probe}")
         if self.trace.value == 0:
             return f"Geometry({', '.join([*facts, 'zero: the network does not react to its input'])})"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.provenance import Integration, Provenance
 from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, settled
 from netgrain.geometry.symmetric import SymmetricMatrix, corr, form_of
 from netgrain.geometry.value import Geometry
@@ -23,7 +23,8 @@ from netgrain.runtime.threads import one_thread
 from netgrain.training.pairs import SymmetricPairs
 from netgrain.training.projection import Projection, factor
 
-LAYOUT = 1  # of the file; a newer one is refused, not guessed at
+LAYOUT = 2  # of the file; a newer one is refused, not guessed at
+READABLE = (1, 2)  # layout 1 held sentences in the place of facts
 
 
 class Delta(SymmetricMatrix):
@@ -322,9 +323,10 @@ class Evolution:
             If the file holds anything else, or is damaged.
         """
         header, tensors = read_packed(path, "evolution")
-        if header.get("layout") != LAYOUT:
+        if header.get("layout") not in READABLE:
             raise NetgrainError(
-                f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; use a matching version."
+                f"{path} has file layout {header.get('layout')}, this netgrain reads 1 to {LAYOUT}; "
+                "use a matching version."
             )
         G: Form
         delta: Form
@@ -348,8 +350,8 @@ class Evolution:
         ]
         if not self.labels_used:
             facts.append("labels drop out")
-        if "heads (" in about.integration:
-            facts.append(about.integration)
+        if isinstance(about.integration, Integration):
+            facts.append(str(about.integration))
         if not math.isnan(self.fidelity):
             facts.append(f"Corr with the truth about {self.fidelity:.4f}")
         return f"Evolution({', '.join(facts)})"

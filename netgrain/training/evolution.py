@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -12,22 +12,21 @@ from torch import Tensor, nn
 
 from netgrain.families.failures import check_finite_outputs
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Family, built, check_family, family_name, forward, frozen, member, model_dtype
-from netgrain.families.origin import probe_used
-from netgrain.families.outputs import Output, checked_output, describe_output
-from netgrain.families.probes import Data, Origin, Probe, checked_probe
+from netgrain.families.members import Family, built, check_family, family_name, forward, member, model_dtype
+from netgrain.families.origin import Resolved, probe_used
+from netgrain.families.outputs import Output, describe_output
+from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
 from netgrain.geometry import correlation
+from netgrain.geometry.collecting import CHUNK, collect, schedule
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.gradient_rows import check_rows
-from netgrain.geometry.of_models import check_given_model, frozen_copy, listed_models
-from netgrain.geometry.options import check_counts, check_places, points_per_member
-from netgrain.geometry.provenance import Provenance
-from netgrain.geometry.sampled import CHUNK, _schedule
+from netgrain.geometry.of_models import given_models, listed_models, names_of, points_of_given
+from netgrain.geometry.options import Options, points_per_member
+from netgrain.geometry.provenance import GIVEN_MODELS, Integration, ProbeUsed, Provenance
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
@@ -54,41 +53,110 @@ def average_evolution(
     y: Tensor | None = None,
     *,
     loss: LossLike = "sse",
+    probe: Probe | None = None,
+    output: Output = "all",
     members: int | None = None,
     tolerance: float | None = None,
-    probe: Probe | None = None,
-    seed: int = 0,
-    output: Output = "all",
+    probes: int | None = None,
     antithetic: bool | None = None,
     integrate: bool = True,
-    probes: int | None = None,
+    seed: int = 0,
     engine: Engine | str | None = None,
     workers: int | None = None,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Evolution:
-    """Δ = M + Mᵀ, M = E_θ E_x[(∇²_{x,θ} f(x) · θ̇) ∇ₓf(x)ᵀ], θ̇ = −∇_θ L, over fresh members of a family.
+    """How the average geometry of a family moves when training begins.
 
-    X (samples, *input_shape) and y are the training set that θ̇ sees as a whole. probe (where x comes from), output
-    (summed over outputs by default), probes and seed are those of average_geometry. Members are in eval mode.
+    Computes Δ = M + Mᵀ, M = E_θ E_x[(∇²_{x,θ} f(x) · θ̇) ∇ₓf(x)ᵀ], for the gradient flow θ̇ = −∇_θ L of
+    a loss on the data, over random networks in eval mode.
 
-    loss: "sse" (½Σ‖f − y‖²; y real, or classes that become one-hot), "cross-entropy" (Σ over samples; with one output
-    the logistic loss of labels 0 and 1), or your own function (outputs, y) → scalar. members: 1000 by default; or
-    tolerance: stop when the expected Corr with the true Δ reaches 1 − tolerance, after at most 10,000.
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    X : Tensor of shape (samples, *input_shape)
+        The training set, which θ̇ sees as a whole.
+    y : Tensor, optional
+        Labels: real numbers, or classes. They may be left out where they drop out (see Notes).
+    loss : {"sse", "cross-entropy"} or callable, default "sse"
+        ``"sse"`` is ½Σ‖f − y‖², with classes made one-hot; ``"cross-entropy"`` is summed over samples
+        (the logistic loss of labels 0 and 1 if there is one output); a callable maps
+        ``(outputs, y)`` to a scalar.
+    probe : Probe, optional
+        Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. By default the origin,
+        or its limit σ → 0 if the network has a kink there.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count; ``"all"`` sums over outputs.
+    members : int, optional
+        Number of networks to sample; 1000 unless `tolerance` is given.
+    tolerance : float, optional
+        Stop once the expected correlation with the true Δ reaches ``1 - tolerance``, after at most
+        10,000 networks.
+    probes : int, optional
+        Points per network.
+    antithetic : bool, optional
+        Whether a last linear layer counts with its weights ω and with −ω, at no extra cost: by
+        default where its law is found to allow that; True if you vouch for it; False never.
+    integrate : bool, default True
+        Whether to average exactly over all ω, for networks with one hidden layer (ReLU or linear)
+        under ``"sse"``.
+    seed : int, default 0
+        Network i depends on ``(seed, i)`` only.
 
-    antithetic: a last linear layer with a symmetric law counts with its weights ω and with −ω, at no cost
-    (training.last_layer). None: where the law is found to allow it; True: you vouch for it; False: never. Under SSE the
-    labels then drop out, and y may be left away; and for a network with one hidden layer (ReLU or linear) the mean
-    over all ω is taken exactly, unless integrate=False (training.one_hidden_layer). In many dimensions this makes Δ
+    Returns
+    -------
+    Evolution
+        Δ, the geometry of the same networks, and how they were obtained.
+
+    Other Parameters
+    ----------------
+    engine : Engine or str, optional
+        Where networks are computed; the result does not depend on it, nor on `workers` or `chunk`.
+    workers : int, optional
+        Number of workers of the engine.
+    chunk : int, optional
+        Networks per unit of work.
+    device : torch.device or str, optional
+        A GPU by default, where there is one.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Raises
+    ------
+    NetgrainError
+        If labels are needed and missing, or if nothing moves.
+
+    Warns
+    -----
+    GrainWarning
+        If the tolerance was not reached, or if every input gradient is zero.
+
+    See Also
+    --------
+    evolution_of : The same for given networks.
+    average_geometry : The geometry G itself.
+
+    Notes
+    -----
+    With ω and −ω together, the labels drop out under ``"sse"``. In many dimensions this makes Δ
     known: the noise of sampled output weights is √d times as large as Δ in every member.
 
-    For ReLU networks Δ is the mean of the derivative, as the paper defines it. Units that switch on or off at x add a
-    term to dG/dt of the ensemble that no single member shows; Δ does not contain it.
+    For ReLU networks Δ is the mean of the derivative, as the paper defines it. Units that switch on
+    or off at x add a term to dG/dt of the ensemble that no single member shows; Δ does not contain it.
 
-    Contributions are products of four weights: of narrow networks they are heavy-tailed, and error bars of a few
-    hundred members too short (a hidden layer of three units, 500 members: up to 6.7 of them off; of twelve units: 2).
+    Contributions are products of four weights. Those of narrow networks are heavy-tailed, and error
+    bars of a few hundred members are too short (a hidden layer of three units, 500 members: up to 6.7
+    of them off; of twelve units: 2).
 
+    References
+    ----------
+    .. [1] Movahedi, Orvieto, Moosavi-Dezfooli, "Geometric Inductive Biases of Deep Networks: the
+       Role of Data and Architecture", Proposition A.1 and Conjecture 1.
+
+    Examples
+    --------
     Linear regression f = wᵀx, w ~ N(0, σ²I): ẇ = −Σ_μ x_μ (wᵀx_μ − y_μ), so Δ = E[ẇwᵀ + wẇᵀ] = −2σ²S.
 
     >>> from torch import nn
@@ -102,81 +170,52 @@ def average_evolution(
     (True, -1.0, False)
     """
     X = checked_samples(X)
-    shape = tuple(X.shape[1:])
-    members, seed = check_counts(members, tolerance, probes, "auto", seed)
-    output = checked_output(output)
-    check_places(engine, workers, chunk, None, progress)
-    checked_probe(probe, shape)
-    kind = loss_of(loss)
-    dev = best_device() if device is None else checked_device(device)
-    via = engine_for(engine, workers, dev)
-    model, moving = _first(make, seed)
-    name = family_name(make, model)
-    check_family(make, model, seed)
-    few = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    check_differentiable(model, few, output)
-    with torch.no_grad():
-        outputs = forward(model, few)
-        check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
-    check_deterministic(model, few)
-    reading = read(make, shape, seed)
-    head_found = head_or_reason(reading, output, antithetic)
-    head, reason = (None if isinstance(head_found, Reason) else head_found), str(head_found)
-    targets = _targets(y, len(X), outputs.shape[1], kind, model_dtype(model), head, reason)
-    resolved = probe_used(probe, model, shape, output)
+    asked = Options(
+        tuple(X.shape[1:]),
+        probe=probe,
+        output=output,
+        members=members,
+        tolerance=tolerance,
+        probes=probes,
+        seed=seed,
+        engine=engine,
+        workers=workers,
+        chunk=chunk,
+        device=device,
+        progress=progress,
+    )
+    kind, shape = loss_of(loss), asked.shape
+    via = engine_for(asked.engine, asked.workers, asked.place)
+    model, moving, outputs = _checked_member(make, X, asked)
+    reading = read(make, shape, asked.seed)
+    head = head_or_reason(reading, asked.output, antithetic)
+    targets = _targets(y, len(X), outputs, kind, model_dtype(model), head)
+    resolved = probe_used(asked.probe, model, shape, asked.output)
     shallow = None
-    if head is not None and integrate and kind.name == "sse":
-        shallow = find_shallow(reading, head, output)
-    rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], output)
-    count = points_per_member(resolved.probe, probes)
-    data = Driver(X, targets, kind, moving, head, shallow)
-    where = Places(shape, resolved.probe, count, output)
-    kept_as = {"model": name, "seed": seed, "shape": shape, "probe": resolved.text, "output": describe_output(output)}
-    task = partial(_members, partial(_one_member, make, seed, where, data, rates, dev))
-    stream_of = MemberStream(task, via, chunk, {"evolution": {**kept_as, "loss": kind.name, "samples": len(X)}})
-    rows = PairRows(few[0].numel(), 1 / len(resolved.probe.points(shape, count, 0)))
-    most = members if members is not None else DEFAULT_MEMBERS if tolerance is None else None
-    total, zero, moved, changed = 0, 0, False, False
-    notes = [resolved.note] if resolved.note else []
-    with Bar(f"evolution of {name}", most, progress) as bar:
-        for target in _schedule(most):
-            for found in stream_of.map(range(total, target), remaining=(most or 0) - total):
-                a, b, moves = found.arrays["a"], found.arrays["b"], found.numbers["moves"]
-                if total == 0:
-                    rows.expect(most or target, a)
-                rows.add(a, b)
-                total += 1
-                zero += not bool(a.any())
-                moved, changed = moved or moves, changed or bool(b.any())
-                if total == min(ZERO_AFTER, most or ZERO_AFTER) and not changed:
-                    raise NetgrainError(_why_nothing_changes(moved, zero == total, total))
-                bar.advance()
-            if tolerance is not None:
-                reached = correlation.fidelity(rows.forms()[1])
-                bar.advance(0, note=f"Corr with the truth about {reached:.3f}")
-                if reached >= 1 - tolerance:
-                    break
-        else:
-            if tolerance is not None:
-                notes.append(f"the tolerance {tolerance:g} was not reached with {total} members")
-                warnings.warn(f"{name}: {notes[-1]}.", GrainWarning, stacklevel=3)
-    if zero == total:
-        notes.append("every member has a zero input gradient, so Δ = 0 at first order")
-        warnings.warn(f"{name}: {notes[-1]}; look at a trained checkpoint.", GrainWarning, stacklevel=3)
+    if isinstance(head, Head) and integrate and kind.name == "sse":
+        shallow = find_shallow(reading, head, asked.output)
+    few = _few_points(model, shape)
+    rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], asked.output)
+    places = Places(shape, resolved.probe, points_per_member(resolved.probe, asked.probes), asked.output)
     about = Provenance(
         "sampled",
-        model=name,
-        probe=resolved.text,
-        output=describe_output(output),
-        seed=seed,
-        members=total,
-        integration=f"plain sampling: {reason}"
-        if head is None
-        else f"{'antithetic heads' if shallow is None else 'integrated heads'} ({reason})",
-        zero_share=zero / total,
-        notes=tuple(notes),
+        model=family_name(make, model),
+        probe=ProbeUsed.of(resolved),
+        output=describe_output(asked.output),
+        seed=asked.seed,
+        points=len(resolved.probe.points(shape, places.count, 0)),
+        integration=_integration(head, exactly=shallow is not None),
+        tolerance=asked.tolerance,
     )
-    return _result(rows, shape, about, kind, len(X), how, labels_used=not (head is not None and kind.name == "sse"))
+    kept_as = {"model": about.model, "seed": asked.seed, "shape": shape, "probe": resolved.text, "output": about.output}
+    driver = Driver(X, targets, kind, moving, head if isinstance(head, Head) else None, shallow)
+    task = partial(_members, partial(_one_member, make, asked.seed, places, driver, rates, asked.place))
+    kept_as |= {"loss": kind.name, "samples": len(X)}
+    stream = MemberStream(task, via, CHUNK if asked.chunk is None else asked.chunk, {"evolution": kept_as})
+    rows = PairRows(few[0].numel(), 1 / about.points)
+    about = _collected(stream, rows, about, asked)
+    labels_used = not (isinstance(head, Head) and kind.name == "sse")
+    return _result(rows, shape, about, kind, len(X), how, labels_used=labels_used)
 
 
 @one_thread()
@@ -192,70 +231,115 @@ def evolution_of(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Evolution:
-    """Δ of given (trained) members: the mean of b aᵀ + a bᵀ over the models and the probe's points (default: Data(X)).
+    """How the geometry of given networks moves under gradient flow.
 
-    The models are left as they are found and must be in eval mode; parameters with requires_grad=False do not move
-    (unless none has it).
+    Computes Δ, the mean of b aᵀ + a bᵀ with a = ∇ₓf and b = d/dt ∇ₓf, over the models and the points of
+    the probe.
+
+    Parameters
+    ----------
+    models : Module or sequence of Module
+        Networks in eval mode. They are left as they are found. Parameters with
+        ``requires_grad=False`` do not move (unless none has it).
+    X : Tensor of shape (samples, *input_shape)
+        The training set, which moves the weights.
+    y : Tensor of shape (samples,) or (samples, outputs)
+        Its labels.
+    probe : Probe, optional
+        Where gradients are taken; ``Data(X)`` by default.
+    loss : {"sse", "cross-entropy"} or callable, default "sse"
+        As in `average_evolution`.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    probes : int, optional
+        Points per network; all samples of a data set, 8 points of a Gaussian.
+    seed : int, default 0
+        Of the points.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Evolution
+        With one part per model.
+
+    See Also
+    --------
+    average_evolution : The same for a family at initialisation.
+
+    Examples
+    --------
+    f = wᵀx with w = (1, 0) at one sample: f − y = −2 and ẇ = 2x, so Δ = ẇwᵀ + wẇᵀ.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 0.0]]))
-    >>> X, y = torch.tensor([[1.0, 1.0]]), torch.tensor([3.0])  # f − y = −2, ẇ = 2x
+    >>> X, y = torch.tensor([[1.0, 1.0]]), torch.tensor([3.0])
     >>> evolution_of(net, X, y).matrix().tolist()
     [[4.0, 2.0], [2.0, 0.0]]
     """
     listed = listed_models(models)
     X = checked_samples(X)
     shape = tuple(X.shape[1:])
-    seed = check_counts(None, None, probes, "auto", seed)[1]
-    output = checked_output(output)
-    checked_probe(probe, shape)
+    asked = Options(shape, probe=probe, output=output, probes=probes, seed=seed, progress=progress)
     kind, place = loss_of(loss), Data(X) if probe is None else probe
-    count = probes or (len(place.X) if isinstance(place, Data) else points_per_member(place, None))
-    rows = PairRows(X[0].numel(), 1 / len(place.points(shape, count, 0)))
-    zero, how = 0, ""
+    count = points_of_given(place, asked.probes)
+    points = len(place.points(shape, count, 0))
+    rows = PairRows(X[0].numel(), 1 / points)
+    zero, how, used = 0, "", Resolved(place, probe)
     with Bar("evolution of models", len(listed), progress) as bar:
-        for i, model in enumerate(listed):
-            check_given_model(model, i)
-            where = place
-            if isinstance(place, Origin):
-                where = probe_used(place, frozen_copy(model), shape, output).probe
-            points = where.points(shape, count, derived_seed(seed, "probe", i)).to(
-                next(model.parameters()).device, model_dtype(model)
-            )
-            call = frozen(model)
-            check_differentiable(call, points[:1], output)
-            check_deterministic(call, points[:3])
+        for given in given_models(listed, place, shape, count=count, seed=asked.seed, output=asked.output):
+            used = given.place if used.why is None else used
+            model = given.model
             with torch.no_grad():
-                outputs = forward(call, points[:1]).shape[1]
-            targets = _targets(y, len(X), outputs, kind, model_dtype(model), None, "")
+                outputs = forward(given.call, given.points[:1]).shape[1]
+            targets = _targets(y, len(X), outputs, kind, model_dtype(model), Reason("given models"))
             named = list(model.named_parameters())
             moving = [n for n, p in named if p.requires_grad] or [n for n, _ in named]
-            rates, how = rates_for(model, moving, points[:2], output)
-            speed = weight_velocity(model, X, targets, kind, moving, who=f"model {i}")
-            a, b = _rows(rates, model, speed, points, output, f"model {i}")
-            if i == 0:
+            rates, how = rates_for(model, moving, given.points[:2], asked.output)
+            speed = weight_velocity(model, X, targets, kind, moving, who=given.name)
+            a, b = _rows(rates, model, speed, given.points, asked.output, given.name)
+            if rows.members == 0:
                 rows.expect(len(listed), a)
             rows.add(a, b)
             zero += not bool(a.any())
             bar.advance()
     about = Provenance(
         "sampled",
-        model=", ".join(sorted({type(m).__name__ for m in listed})),
-        probe=place.describe(),
-        output=describe_output(output),
-        seed=seed,
+        model=names_of(listed),
+        probe=ProbeUsed.of(used),
+        output=describe_output(asked.output),
+        seed=asked.seed,
         members=len(listed),
-        integration="given members",
+        points=points,
+        integration=GIVEN_MODELS,
         zero_share=zero / len(listed),
     )
     return _result(rows, shape, about, kind, len(X), how, labels_used=True)
 
 
 def velocity(G_now: Geometry, G_before: Geometry, *, paired: bool = True) -> Estimate:
-    """1 − Corr(Gᵗ, Gᵗ⁻¹): how far the geometry turned between two moments of one training.
+    """How far a geometry turned between two moments of one training, 1 − Corr(Gᵗ, Gᵗ⁻¹).
 
-    Both are made of the same members, so Corr is taken over different members only (i ≠ j) and its bias removed;
-    `.plug_in` is the naive value of the paper's curves. paired=False for geometries of independent members.
+    Parameters
+    ----------
+    G_now, G_before : Geometry
+        Two geometries over the same inputs.
+    paired : bool, default True
+        Whether both are made of the same members. Corr is then taken over different members only
+        and its bias removed. False for geometries of independent members.
+
+    Returns
+    -------
+    Estimate
+        0 if only the size changed; ``plug_in`` is the naive value of the paper's curves.
+
+    See Also
+    --------
+    corr : The correlation itself.
+
+    Examples
+    --------
+    Corr of diag(1, 0) and the identity is 1/√2.
 
     >>> a, b = (Geometry.from_matrix(torch.diag(torch.tensor(v))) for v in ([1.0, 0.0], [1.0, 1.0]))
     >>> round(velocity(a, b), 4), velocity(a, a).value
@@ -290,6 +374,59 @@ class Driver:
 
 
 # --- inside -------------------------------------------------------------------------------------------------------
+
+
+def _checked_member(make: Family, X: Tensor, asked: Options) -> tuple[nn.Module, list[str], int]:
+    """Member 0, found to be fit, the names of the parameters that move, and its number of outputs."""
+    model, moving = _first(make, asked.seed)
+    check_family(make, model, asked.seed)
+    few = _few_points(model, asked.shape)
+    check_differentiable(model, few, asked.output)
+    with torch.no_grad():
+        outputs = forward(model, few)
+        check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
+    check_deterministic(model, few)
+    return model, moving, outputs.shape[1]
+
+
+def _few_points(model: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+
+
+def _integration(head: Head | Reason, *, exactly: bool) -> Integration | Reason:
+    return head if isinstance(head, Reason) else Integration("output weights", head.name, head.law, exactly)
+
+
+def _collected(stream: MemberStream, rows: PairRows, about: Provenance, asked: Options) -> Provenance:
+    """Fill the rows with as many members as it takes; what they amount to."""
+    members = DEFAULT_MEMBERS if asked.members is None and asked.tolerance is None else asked.members
+    zero, moved, changed = 0, False, False
+
+    def take(sample: Outcome) -> None:
+        nonlocal zero, moved, changed
+        a, b = sample.arrays["a"], sample.arrays["b"]
+        if rows.members == 0:
+            rows.expect(members or schedule(members)[0], a)
+        rows.add(a, b)
+        zero += not bool(a.any())
+        moved, changed = moved or sample.numbers["moves"], changed or bool(b.any())
+        if rows.members == min(ZERO_AFTER, members or ZERO_AFTER) and not changed:
+            raise NetgrainError(_why_nothing_changes(moved, zero == rows.members, rows.members))
+
+    def reached() -> float:
+        return correlation.fidelity(rows.forms()[1])
+
+    with Bar(f"evolution of {about.model}", members, asked.progress) as bar:
+        found = collect(stream, take, reached, bar, members=members, tolerance=asked.tolerance)
+    blind = "every member has a zero input gradient, so Δ = 0 at first order"
+    remarks = (blind,) if zero == found.members else ()
+    share = zero / found.members
+    about = replace(about, members=found.members, reached=found.reached, zero_share=share, remarks=remarks)
+    if about.reached is False:
+        warnings.warn(f"{about.model}: {about.notes[-1]}.", GrainWarning, stacklevel=4)
+    if remarks:
+        warnings.warn(f"{about.model}: {blind}; look at a trained checkpoint.", GrainWarning, stacklevel=4)
+    return about
 
 
 def _members(one: Callable[[int], Outcome], members: range) -> list[Outcome]:
@@ -345,12 +482,13 @@ def _first(make: Family, seed: int) -> tuple[nn.Module, list[str]]:
 
 
 def _targets(
-    y: Tensor | None, samples: int, outputs: int, loss: Loss, dtype: torch.dtype, head: Head | None, reason: str
+    y: Tensor | None, samples: int, outputs: int, loss: Loss, dtype: torch.dtype, head: Head | Reason
 ) -> Tensor | None:
+    """Labels as the loss wants them; None where they drop out."""
     if y is None:
-        if head is not None and loss.name == "sse":
+        if isinstance(head, Head) and loss.name == "sse":
             return None
-        why = "they matter under this loss" if head is not None else f"they do not drop out here ({reason})"
+        why = "they matter under this loss" if isinstance(head, Head) else f"they do not drop out here ({head})"
         raise NetgrainError(f"labels y are needed: {why}; pass them.")
     targets = checked_targets(y, samples, outputs, loss, dtype)
     if not loss.additive:

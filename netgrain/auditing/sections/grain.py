@@ -60,7 +60,7 @@ def _geometry(subject: Subject) -> dict[str, Any]:
     return {
         "method": G.method,
         "how": how(G),
-        "probe": G.about.probe or None,
+        "probe": str(G.about.probe) or None,
         "where": where(G, len(subject.X)),
         "exact": G.exact,
         "members": G.members,
