@@ -173,7 +173,7 @@ def test_out_writes_four_files_that_agree(run: Run) -> None:
     assert json.loads(Path(report["files"]["summary"]).read_text(encoding="utf-8")) == report
     G = Geometry.load(report["files"]["geometry"])
     assert G.trace.as_dict() == report["trace"]
-    assert (G.about.output, G.about.integration) == ("('diff', 0, 1)", "plain sampling (asked for)")
+    assert (G.about.output, G.about.averaged) == ("('diff', 0, 1)", "plain sampling (asked for)")
     for picture in ("picture", "directions"):
         assert Path(report["files"][picture]).read_bytes().startswith(b"\x89PNG")
     before = {path.name: path.read_bytes() for path in Path("a/b").iterdir() if path.suffix != ".safetensors"}

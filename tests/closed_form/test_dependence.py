@@ -347,7 +347,7 @@ def test_auto_samples_a_first_layer_of_few_uniform_weights() -> None:
     tight = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.003, workers=1)
     assert tight.method == "sampled"
     assert any("9 weights that are not normal" in note for note in tight.about.notes)
-    assert "last layer integrated" in tight.about.integration
+    assert "last layer integrated" in tight.about.averaged
     loose = ng.average_geometry(make, (1, 4, 4), probe=probe, tolerance=0.1, workers=1)
     assert loose.method == "closed-form"
     assert any("within the tolerance 0.1, as" in note for note in loose.about.notes)
@@ -373,8 +373,8 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     options = {"probe": ng.Gaussian(1), "members": 300, "engine": "local"}
     fast = sampled_geometry(make, (1, 3, 3), **options)
     plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
-    assert "last layer integrated" in fast.about.integration
-    assert "last layer integrated" not in plain.about.integration
+    assert "last layer integrated" in fast.about.averaged
+    assert "last layer integrated" not in plain.about.averaged
     difference = fast.trace.value - plain.trace.value
     assert abs(difference) < 4 * (fast.trace.stderr**2 + plain.trace.stderr**2) ** 0.5
     same = ng.corr(fast, plain)
@@ -421,7 +421,7 @@ def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
 
     G = ng.average_geometry(Attending, (1, 8, 8), probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
     assert G.method == "sampled"
-    assert "first layer integrated" in G.about.integration
+    assert "first layer integrated" in G.about.averaged
     plain = ng.average_geometry(
         Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=400, first_layer="never", workers=1, seed=1
     )

@@ -44,7 +44,7 @@ def test_appendix_a10_by_sampling_and_by_hand() -> None:
     plain = ng.average_geometry(two_taps, (1, 3), members=4000, first_layer="never")
     within(plain, by_hand)
     exact = ng.average_geometry(two_taps, (1, 3), members=2)
-    assert "first layer integrated exactly" in exact.about.integration
+    assert "first layer integrated exactly" in exact.about.averaged
     # the variance of the two taps is read from the initialisation
     torch.testing.assert_close(exact.matrix(), by_hand.double(), rtol=1e-6, atol=1e-9)
     assert exact.trace.stderr == 0
@@ -118,7 +118,7 @@ def test_integration_equals_plain_sampling(name: str) -> None:
     make, shape, many, few = SAME[name]
     plain = ng.average_geometry(make, shape, members=many, first_layer="never", seed=1)
     smart = ng.average_geometry(make, shape, members=few, seed=2)
-    assert smart.about.integration.startswith("first layer integrated exactly"), smart.about.integration
+    assert smart.about.averaged.startswith("first layer integrated exactly"), smart.about.averaged
     scale = math.hypot(plain.trace.stderr, smart.trace.stderr)
     assert abs(plain.trace - smart.trace) < 4 * scale
     agreement = ng.corr(plain, smart)
@@ -150,7 +150,7 @@ def test_vit_has_two_blocks_also_when_nobody_says_so() -> None:
             self.exchangeable_tokens = False
 
     G = ng.average_geometry(Silent, (1, 32, 32), members=60)
-    assert "exchanged" not in G.about.integration
+    assert "exchanged" not in G.about.averaged
     assert [b.size for b in G.blocks(by_error_bars=True)] == [64, 960]
     assert len(G.blocks()) == 16
 
@@ -164,8 +164,8 @@ def test_transposed_images_halve_the_noise_and_change_nothing_else() -> None:
         for flag, cls in ((True, LeNet), (False, Silent))
     }
     G, plain = (ng.average_geometry(families[flag], (1, 16, 16), members=100) for flag in (True, False))
-    assert "images transposed" in G.about.integration
-    assert "images transposed" not in plain.about.integration
+    assert "images transposed" in G.about.averaged
+    assert "images transposed" not in plain.about.averaged
     turn = torch.arange(256).reshape(16, 16).T.flatten()
     M, N = G.matrix(), plain.matrix()
     torch.testing.assert_close(M, M[turn][:, turn], rtol=1e-5, atol=1e-6 * float(M.max()))
@@ -308,7 +308,7 @@ def test_a_module_that_breaks_a_condition_falls_back_with_the_reason(name: str) 
     with pytest.raises(ng.NetgrainError, match=reason):
         ng.average_geometry(make, shape, members=4, first_layer="always")
     G = ng.average_geometry(make, shape, members=4)
-    assert G.about.integration.startswith("plain sampling: ")
+    assert G.about.averaged.startswith("plain sampling: ")
 
 
 def test_lawful_initialisations_are_accepted_and_their_variance_read() -> None:
@@ -316,7 +316,7 @@ def test_lawful_initialisations_are_accepted_and_their_variance_read() -> None:
 
     for make, variance in ((_normal(0.3), 0.09), (_normal(2.0), 4.0)):
         G = ng.average_geometry(make, (6,), members=3)
-        assert G.about.integration.startswith("first layer integrated exactly"), G.about.integration
+        assert G.about.averaged.startswith("first layer integrated exactly"), G.about.averaged
         assert G.scale_error < 0.1
         assert G.form.core.scale == pytest.approx(variance, rel=4 * G.scale_error)
     for init in (nn.init.orthogonal_, nn.init.xavier_uniform_, nn.init.kaiming_normal_, nn.init.trunc_normal_):
@@ -327,15 +327,15 @@ def test_lawful_initialisations_are_accepted_and_their_variance_read() -> None:
             return net
 
         G = ng.average_geometry(make, (1, 16, 16), members=2)
-        assert G.about.integration.startswith("first layer integrated exactly"), (init, G.about.integration)
+        assert G.about.averaged.startswith("first layer integrated exactly"), (init, G.about.averaged)
 
 
 def test_away_from_the_origin_integration_is_only_on_request() -> None:
     make = partial(MLP, channels=1, image_size=4, outputs=1, activation="gelu")
     plain = ng.average_geometry(make, (1, 4, 4), members=50, probe=ng.Gaussian(0.1))
-    assert "away from the origin" in plain.about.integration
+    assert "away from the origin" in plain.about.averaged
     asked = ng.average_geometry(make, (1, 4, 4), members=400, probe=ng.Gaussian(0.1), first_layer="always")
-    assert "approximately" in asked.about.integration
+    assert "approximately" in asked.about.averaged
     truth = ng.average_geometry(make, (1, 4, 4), members=400, probe=ng.Gaussian(0.1), seed=1)
     assert abs(asked.trace / truth.trace - 1) < 0.1
 
@@ -346,8 +346,8 @@ def test_data_tells_tokens_apart() -> None:
     X = torch.zeros(4, 1, 16, 16)
     X[:, :, :8] = 5.0
     G = ng.average_geometry(make, (1, 16, 16), members=8, probe=ng.Data(X), first_layer="always")
-    assert "approximately" in G.about.integration
-    assert "exchanged" not in G.about.integration
+    assert "approximately" in G.about.averaged
+    assert "exchanged" not in G.about.averaged
 
 
 # --- the origin -------------------------------------------------------------------------------------------------------
@@ -356,19 +356,19 @@ def test_data_tells_tokens_apart() -> None:
 def test_the_origin_is_itself_where_the_network_is_smooth_and_a_limit_at_a_kink() -> None:
     free = partial(ResNet18, channels=1, image_size=8, width=1 / 32, outputs=1)
     smooth = ng.average_geometry(partial(free, activation="gelu"), (1, 8, 8), members=3)
-    assert smooth.about.probe == "origin"
+    assert str(smooth.about.probe) == "origin"
     kink = ng.average_geometry(partial(free, activation="relu"), (1, 8, 8), members=3)
-    assert kink.about.probe == "origin limit (gaussian:1)"
+    assert str(kink.about.probe) == "origin limit (gaussian:1)"
     assert "positively homogeneous" in kink.about.notes[0]
     assert kink.trace > 0
     biased = ng.average_geometry(partial(LeNet, channels=1, image_size=16, outputs=1), (1, 16, 16), members=3)
-    assert biased.about.probe == "origin"
+    assert str(biased.about.probe) == "origin"
 
     def pooled() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 3, 3), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(12, 1))
 
     ties = ng.average_geometry(pooled, (1, 6, 6), members=200)
-    assert ties.about.probe == "origin limit (gaussian:0.001)"
+    assert str(ties.about.probe) == "origin limit (gaussian:0.001)"
     tiny = ng.average_geometry(pooled, (1, 6, 6), members=200, probe=ng.Gaussian(1e-4), seed=1)
     assert abs(ng.corr(ties, tiny) - 1) < 0.05
 
@@ -378,7 +378,7 @@ def test_a_normalisation_of_nothing_has_no_origin() -> None:
     with pytest.raises(ng.NetgrainError, match="no limit for this model"):
         ng.average_geometry(make, (1, 8, 8), members=2, probe=ng.Origin())
     G = ng.average_geometry(make, (1, 8, 8), members=2)
-    assert G.about.probe == "gaussian:1"
+    assert str(G.about.probe) == "gaussian:1"
     assert "not defined here" in G.about.notes[0]
 
 
@@ -495,7 +495,7 @@ def test_a_network_that_keeps_a_constant_in_float32(activation: nn.Module, probe
     torch.manual_seed(0)
     model = Turned(activation)
     G = ng.geometry_of(model, ng.Origin(), input_shape=(6,), probes=4096, seed=1)
-    assert G.about.probe == probe
+    assert str(G.about.probe) == probe
     plain = ng.geometry_of(model.network, ng.Origin(), input_shape=(6,), probes=4096, seed=1)
     turned = model.turn.double() @ plain.matrix() @ model.turn.double().T
     assert (G.matrix() - turned).norm() < (1e-5 if probe == "origin" else 0.1) * turned.norm()

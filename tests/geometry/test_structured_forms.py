@@ -12,7 +12,7 @@ import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry import plots
 from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.provenance import ProbeUsed, Provenance
 from netgrain.geometry.spectrum import decompose
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.packed import write_packed
@@ -53,7 +53,9 @@ def _diagonal(*values: Tensor) -> Separated:
 
 
 def _closed_form(form: Form, shape: tuple[int, ...], exact: bool = True) -> ng.Geometry:
-    return ng.Geometry(form, shape, Provenance("closed-form", model="ResNet18", probe="origin", exact=exact))
+    return ng.Geometry(
+        form, shape, Provenance("closed-form", model="ResNet18", probe=ProbeUsed(used="origin"), exact=exact)
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import Dense, Factored, Form
-from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.provenance import ProbeUsed, Provenance
 from netgrain.geometry.structured_forms import Kronecker, Spread
 
 
@@ -26,7 +26,9 @@ def _rows(n: int, r: int, s: int) -> torch.Tensor:
 
 
 def _geometry(form: Form, shape: tuple[int, ...]) -> ng.Geometry:
-    return ng.Geometry(form, shape, Provenance("sampled", model="test", members=form.parts, probe="origin", seed=0))
+    return ng.Geometry(
+        form, shape, Provenance("sampled", model="test", members=form.parts, probe=ProbeUsed(used="origin"), seed=0)
+    )
 
 
 def geometries() -> dict[str, ng.Geometry]:

@@ -158,7 +158,7 @@ def test_one_hidden_linear_layer(integrate: bool, members: int) -> None:
     assert_within(found, -2 * (first + second))
     assert_outside(found, -2 * (w**2 * p**4 * n * (n + 1) * S + second))  # without the trace: the wide limit
     assert not found.labels_used
-    assert found.about.integration.startswith("integrated" if integrate else "antithetic")
+    assert found.about.averaged.startswith("integrated" if integrate else "antithetic")
 
 
 def relu_expression(n: int, p: float, w: float, data: Tensor, x: Tensor) -> Tensor:
@@ -631,6 +631,6 @@ def test_a_zero_head_gives_zero_with_a_warning() -> None:
 
 
 def test_the_tolerance_that_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.training.evolution._schedule", lambda members: [8, 12])
+    monkeypatch.setattr("netgrain.geometry.collecting.schedule", lambda members: [8, 12])
     with pytest.warns(GrainWarning, match="the tolerance 0.001 was not reached with 12 members"):
         average_evolution(small, X, Y, tolerance=0.001, probe=Gaussian(1.0))

@@ -74,14 +74,14 @@ def test_antithetic_heads_are_the_mean_of_both_members() -> None:
         found = average_evolution(arbitrary, IMAGES, y, loss=loss, members=3, probe=points)
         pairs = evolution_of(_with_opposite_heads(arbitrary, 3), IMAGES, y, points, loss=loss)
         assert float((found.matrix() - pairs.matrix()).norm()) < 1e-12 * float(pairs.matrix().norm())
-        assert found.about.integration.startswith("antithetic heads ('head', uniform in")
+        assert found.about.averaged.startswith("antithetic heads ('head', uniform in")
         assert found.labels_used == (loss != "sse")
 
 
 def test_a_head_with_a_mean_keeps_its_labels() -> None:
     make = partial(arbitrary, 0.3)
     found = [average_evolution(make, IMAGES, _random(7, 3, seed=s), members=40, probe=Gaussian(1.0)) for s in (8, 9)]
-    assert all(e.labels_used and "do not have mean zero" in e.about.integration for e in found)
+    assert all(e.labels_used and "do not have mean zero" in e.about.averaged for e in found)
     assert float((found[0].matrix() - found[1].matrix()).norm()) > 0.1 * float(found[0].matrix().norm())
     with pytest.raises(NetgrainError, match=r"labels y are needed: they do not drop out here \('head': its weights"):
         average_evolution(make, IMAGES, members=4)

@@ -98,4 +98,4 @@ def test_what_is_not_one_hidden_layer_is_not_integrated() -> None:
         return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)).double()
 
     found = average_evolution(make, X, _random(6, 2, seed=2), members=2)
-    assert found.about.integration.startswith("antithetic")
+    assert found.about.averaged.startswith("antithetic")
