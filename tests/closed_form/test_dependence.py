@@ -98,6 +98,7 @@ def test_zero_patches(activation: str) -> None:
         assert float((found - exact).norm() / exact.norm()) < allowed
 
 
+@pytest.mark.quick
 def test_zero_patches_of_a_relu_have_the_slope_that_autograd_takes() -> None:
     """A bias-free ReLU on a zero patch sits on its kink at every width; networks with Gaussian weights decide."""
 

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import netgrain as ng
-from netgrain.closed_form.rules import weighted
 from netgrain.families.initialisation import Initialisation, TensorLaw
-from netgrain.families.trace import Unsupported, record
+from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
 from tests import naive
@@ -127,6 +126,7 @@ class Turned(nn.Module):
         return h[..., 1::3].flatten(1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("make", "shape"), [(Residual, (1, 5)), (Joined, (1, 4)), (Turned, (3, 2))])
 def test_equals_the_average_over_every_sign(make: Make, shape: tuple[int, ...]) -> None:
     G = closed(make, shape)
@@ -597,9 +597,3 @@ def test_too_many_positions_are_refused_with_the_number() -> None:
     )
     with pytest.raises(ng.NetgrainError, match=r"16384 positions.* 2\.0 GiB"):
         closed(make, (1, 128, 128))
-
-
-def test_every_layer_is_recorded_with_its_name() -> None:
-    trace = record(LeNet(channels=1, image_size=16), torch.zeros(2, 1, 16, 16))
-    assert [s.module for s in trace.steps][:3] == ["layers.0", "layers.1", "layers.2"]
-    assert weighted.__doc__

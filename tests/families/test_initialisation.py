@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from scipy.stats import truncnorm
 from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -83,6 +82,7 @@ def check_against_members(make: Callable[[], nn.Module], laws: Initialisation, n
         assert differs(laws.of(name), values) == "", name
 
 
+@pytest.mark.quick
 def test_the_comparison_rejects_wrong_laws() -> None:
     values = torch.randn(3000, generator=torch.Generator().manual_seed(0))
     assert differs(TensorLaw(0.0, 1.0, "normal"), values) == ""
@@ -314,6 +314,7 @@ def test_default_uniform_is_recognised_in_draws() -> None:
     assert law.variance == pytest.approx(1 / 36)
 
 
+@pytest.mark.quick
 def test_constants_and_whole_numbers() -> None:
     class Mixed(nn.Module):
         def __init__(self) -> None:
@@ -502,54 +503,3 @@ def test_same_seed_same_draws() -> None:
     make = DRAWN["laplace"]
     a, b, c = (Initialisation(make, seed=s).of("weight") for s in (0, 0, 1))
     assert a.variance == b.variance != c.variance
-
-
-LAWS = {
-    "uniform": TensorLaw(0.0, 1 / 3, "uniform"),
-    "uniform aside": TensorLaw(2.0, 1 / 3, "uniform"),
-    "uniform across": TensorLaw(0.3, 1 / 3, "uniform"),
-    "normal": TensorLaw(0.0, 4.0, "normal"),
-    "normal aside": TensorLaw(0.7, 1.0, "normal"),
-    "constant": TensorLaw(-2.0, 0.0, "constant"),
-    "truncated": Initialisation(weight(lambda w: nn.init.trunc_normal_(w, 0.2, 1, -1, 2))).of("weight"),
-}
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_quadrature(name: str) -> None:
-    law = LAWS[name]
-    x, w = law.quadrature()
-    assert x.dtype == w.dtype == torch.float64
-    assert len(x) <= 50
-    assert float(w.sum()) == pytest.approx(1, abs=1e-14)
-    assert float(w @ x) == pytest.approx(law.mean, abs=1e-8)
-    assert float(w @ (x - law.mean).square()) == pytest.approx(law.variance, rel=1e-7)
-    grid, weights = law.quadrature(400)
-    for f in (torch.relu, torch.abs, lambda z: (z > 0).double(), torch.tanh):
-        assert float(w @ f(x)) == pytest.approx(float(weights @ f(grid)), abs=1e-7)
-
-
-def test_quadrature_of_relu_by_hand() -> None:
-    x, w = LAWS["normal"].quadrature()
-    assert float(w @ x.relu()) == pytest.approx(2 / math.sqrt(2 * math.pi), rel=1e-10)
-    x, w = LAWS["uniform across"].quadrature()
-    assert float(w @ x.relu()) == pytest.approx(1.3**2 / 4, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("mean", "sd", "low", "high"), [(0, 1, -2, 2), (0.5, 1, -2, 2), (0, 0.02, 0, 0.04), (0, 1, -1, 50)]
-)
-def test_truncated_moments(mean: float, sd: float, low: float, high: float) -> None:
-    law = Initialisation(weight(lambda w: nn.init.trunc_normal_(w, mean, sd, low, high))).of("weight")
-    expected = truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd)
-    assert law.kind == "truncated"
-    assert law.mean == pytest.approx(expected.mean(), abs=1e-12)
-    assert law.variance == pytest.approx(expected.var(), rel=1e-10)
-
-
-def test_texts() -> None:
-    assert TensorLaw(0.0, 1e-2, "drawn", error=0.02).text == "drawn: variance 0.01 ± 0.0002"
-    assert LAWS["uniform aside"].text == "uniform in 1 to 3"
-    assert LAWS["normal"].text == "normal, sd 2"
-    assert LAWS["constant"].text == "constant -2"
-    assert LAWS["truncated"].text == "normal, mean 0.2, sd 1, cut to -1 to 2"

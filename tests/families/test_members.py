@@ -10,14 +10,11 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.families.gradients import check_deterministic, gradients
 from netgrain.families.members import member
-from netgrain.families.outputs import select
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.randomness import seeded
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome, Unit
-from tests import naive
 
 
 def small() -> nn.Module:
@@ -28,6 +25,7 @@ def _weights(model: nn.Module) -> torch.Tensor:
     return torch.cat([p.flatten() for p in model.parameters()])
 
 
+@pytest.mark.quick
 def test_a_member_is_a_function_of_seed_and_index() -> None:
     a = _weights(member(small, 0, 5))
     torch.rand(7)
@@ -56,60 +54,6 @@ def test_the_callers_random_states_and_threads_come_back() -> None:
         torch.rand(3)
     assert (torch.rand(1), np.random.rand(), random.random()) == expected
     assert torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize("points", [1, 5, 130])
-def test_gradients_equal_the_jacobian(points: int) -> None:
-    model = member(small, 0, 0)
-    X = torch.randn(points, 12)
-    rows = gradients(model, X).reshape(points, 3, 12)
-    for x, found in zip(X[:3], rows[:3], strict=True):
-        torch.testing.assert_close(found.double(), naive.jacobian(model, x), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("output", "weights"),
-    [("mean", [1 / 3, 1 / 3, 1 / 3]), (1, [0, 1, 0]), (2, [0, 0, 1]), (("diff", 0, 2), [1, 0, -1])],
-)
-def test_chosen_outputs(output: object, weights: list[float]) -> None:
-    model = member(small, 0, 0)
-    X = torch.randn(2, 12)
-    expected = torch.stack([torch.tensor(weights, dtype=torch.float64) @ naive.jacobian(model, x) for x in X])
-    torch.testing.assert_close(gradients(model, X, output).double(), expected, rtol=1e-5, atol=1e-6)
-    for bad in (3, -1, ("diff", 0, 3), ("diff", 1, 1), "sum", ("difference", 0, 1), True):
-        with pytest.raises(ng.NetgrainError, match="output"):
-            select(torch.zeros(2, 3), bad)
-
-
-def test_given_models_are_left_as_found_and_get_no_parameter_gradients() -> None:
-    torch.manual_seed(0)
-    model = small().train()  # no dropout, no batch norm: train mode changes nothing
-    model[1].weight.grad = torch.ones_like(model[1].weight)
-    before = [p.clone() for p in model.parameters()]
-    X = torch.randn(4, 12)
-    G = ng.geometry_of(model, ng.Data(X))
-    torch.testing.assert_close(G.matrix(), naive.geometry([model], X), rtol=1e-5, atol=1e-7)
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    assert all(p.requires_grad for p in model.parameters())
-    assert model.training
-    assert torch.equal(model[1].weight.grad, torch.ones_like(model[1].weight))
-    assert model[3].weight.grad is None
-    assert not X.requires_grad
-
-
-def test_mixing_and_noise_are_noticed() -> None:
-    class Mixes(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x - x.mean(0)
-
-    class Noisy(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + torch.randn_like(x)
-
-    with pytest.raises(ng.NetgrainError, match="mixes the samples"):
-        check_deterministic(Mixes(), torch.randn(3, 2))
-    with pytest.raises(ng.NetgrainError, match="stochastic in eval mode"):
-        check_deterministic(Noisy(), torch.randn(3, 2))
 
 
 @pytest.mark.parametrize("first_layer", ["auto", "never"])
@@ -151,13 +95,3 @@ def test_one_thread_of_linear_algebra_and_back() -> None:
         found = [o.numbers for _, o in Processes(2).run(threads, [Unit({"i": 0}), Unit({"i": 1})])]
         assert found == [{"blas": [1], "torch": 1}] * 2
         assert {path for path, threads in _blas_threads().items() if threads == 2} == able
-
-
-def test_outputs_that_are_not_finite_are_not_called_stochastic() -> None:
-    class Blank(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * float("nan")
-
-    check_deterministic(Blank(), torch.randn(3, 2))  # told by those who look at the gradients
-    with pytest.raises(ng.NetgrainError, match=r"not finite|NaN"):
-        ng.geometric_complexity(Blank(), torch.randn(3, 2))

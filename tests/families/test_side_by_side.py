@@ -51,6 +51,7 @@ def error(found: Tensor, expected: Tensor) -> float:
 
 @pytest.mark.parametrize(("name", "norm"), CASES)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-10)])
+@pytest.mark.quick
 def test_every_built_in_model(name: str, norm: str | None, dtype: torch.dtype, tolerance: float) -> None:
     models, x = three(family(name, norm), dtype), points(dtype=dtype)
     assert why_not_side_by_side(models, x) is None
