@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import netgrain as ng
 from netgrain.families.gradients import gradients
 from netgrain.families.members import member
 from netgrain.families.outputs import Output
@@ -158,3 +159,27 @@ def test_a_network_that_ignores_its_input_has_zero_gradients() -> None:
             return self.value.expand(len(x), 2)
 
     assert torch.equal(rows_of_members([Constant(), Constant()], torch.ones(2, 3, 4)), torch.zeros(2, 6, 4))
+
+
+@pytest.mark.parametrize("first_layer", ["always", "never"])
+def test_members_side_by_side_give_the_same_geometry(first_layer: str) -> None:
+    make = partial(LeNet, channels=1, outputs=2, image_size=16, activation="gelu")
+    alone, together = (
+        ng.average_geometry(
+            make, (1, 16, 16), members=20, first_layer=first_layer, vmapped=v, probe=ng.Gaussian(1.0), chunk=8
+        )
+        for v in (False, True)
+    )
+    assert not torch.equal(alone.matrix(), together.matrix())  # rounding shows that it went another way
+    assert torch.allclose(alone.matrix(), together.matrix(), rtol=1e-3, atol=1e-5 * float(alone.matrix().max()))
+    assert together.about.notes == alone.about.notes
+
+
+def test_members_that_cannot_run_side_by_side_run_one_by_one() -> None:
+    class Branches(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = super().forward(x)
+            return y if bool(y.isfinite().all()) else y * 0
+
+    G = ng.average_geometry(partial(Branches, 3, 1), (3,), members=6, vmapped=True)
+    assert "members one by one: vmap does not take the model" in G.about.notes[-1]
