@@ -33,7 +33,7 @@ def test_what_is_always_late_is_given_up_as_late() -> None:
     backlog = Backlog(1, deadline=1, attempts=2)
     for last in (False, True):
         assert backlog.take() == 0
-        given_up = pytest.raises(UnitLate, match="no answer within the deadline.*try a longer deadline")
+        given_up = pytest.raises(UnitLate, match=r"no answer within the deadline.*try a longer deadline")
         with given_up if last else nullcontext():
             backlog.overdue(0)
     other = Backlog(1, attempts=1)
