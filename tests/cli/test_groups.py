@@ -8,9 +8,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from netgrain.cli import app as cli
-from netgrain.groups import (
-    quaternion,
-)
+from netgrain.groups import quaternion
 
 
 def command(*arguments: str) -> Result:

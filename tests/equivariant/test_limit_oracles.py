@@ -13,7 +13,7 @@ from netgrain.equivariant import limit, schatten_ratio, support_vector
 from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.spherical import block_limit
 from netgrain.groups import Group, dihedral, quaternion
-from tests.equivariant.test_limits import signed, teacher
+from tests.equivariant.known_limits import signed, teacher
 
 cp = pytest.importorskip("cvxpy", reason="the convex oracles need the extra [oracle]")
 
@@ -116,7 +116,7 @@ def test_circular_of_depth_two_is_the_second_order_program() -> None:
     assert found.lower <= value * (1 + 1e-7)
 
 
-@pytest.mark.parametrize("seed", [0, 3, 5])
+@pytest.mark.parametrize("seed", [0, 3])
 def test_raw_coefficients_minimise_the_unweighted_norm(seed: int) -> None:
     """Spec 5.8: isometric coordinates reach the d-weighted optimum, raw Fourier coefficients the unweighted one.
 

@@ -7,11 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netgrain.groups import (
-    Group,
-    from_cayley,
-    parse,
-)
+from netgrain.groups import Group, from_cayley, parse
 from netgrain.runtime.errors import NetgrainError
 
 TOLERANCE = 1e-10

@@ -2,12 +2,7 @@
 
 import pytest
 
-from netgrain.groups import (
-    Group,
-    axioms,
-    dihedral,
-    from_cayley,
-)
+from netgrain.groups import Group, axioms, dihedral, from_cayley
 from netgrain.runtime.errors import NetgrainError
 from tests.groups.known_groups import every_group
 

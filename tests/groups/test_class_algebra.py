@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from netgrain.groups import (
-    class_algebra,
-    from_cayley,
-    irreps,
-    transform_choice,
-)
+from netgrain.groups import class_algebra, from_cayley, irreps, transform_choice
 from tests.groups.known_groups import BARE, BUILT, TOLERANCE, check_representation
 
 

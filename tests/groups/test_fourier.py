@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from netgrain.groups import (
-    Group,
-    axioms,
-    cyclic,
-    parse,
-)
+from netgrain.groups import Group, axioms, cyclic, parse
 from tests.groups.known_groups import BUILT, TOLERANCE, every_group, refused, signals
 
 

@@ -8,20 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from netgrain.groups import (
-    Group,
-    cyclic,
-    dihedral,
-    direct,
-)
-from tests.groups.known_groups import (
-    BARE,
-    BUILT,
-    TOLERANCE,
-    every_group,
-    refused,
-    signals,
-)
+from netgrain.groups import Group, cyclic, dihedral, direct
+from tests.groups.known_groups import BARE, BUILT, TOLERANCE, every_group, refused, signals
 
 
 def convolution(G: Group, f: Tensor, h: Tensor) -> Tensor:

@@ -6,14 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from netgrain.groups import (
-    Group,
-    alternating,
-    dihedral,
-    from_cayley,
-    irreps,
-    symmetric,
-)
+from netgrain.groups import Group, alternating, dihedral, from_cayley, irreps, symmetric
 from tests.groups.known_groups import BARE, DIMENSIONS, TOLERANCE, check_representation, every_group
 
 

@@ -6,15 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netgrain.groups import (
-    axioms,
-    cyclic,
-    dihedral,
-    direct,
-    from_cayley,
-    p4m,
-    semidirect,
-)
+from netgrain.groups import axioms, cyclic, dihedral, direct, from_cayley, p4m, semidirect
 from tests.groups.known_groups import TOLERANCE, signals
 
 

@@ -4,12 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from netgrain.groups import (
-    parse,
-)
-from tests.groups.known_groups import (
-    refused,
-)
+from netgrain.groups import parse
+from tests.groups.known_groups import refused
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from netgrain.groups import (
-    cyclic,
-    dihedral,
-    direct,
-    planes_by_quaternions,
-)
+from netgrain.groups import cyclic, dihedral, direct, planes_by_quaternions
 from netgrain.groups.quilt import coset_order, quilt
 
 

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from netgrain.groups import (
-    Group,
-)
+from netgrain.groups import Group
 from tests.groups.known_groups import every_group
 
 

@@ -3,15 +3,7 @@
 import pytest
 import torch
 
-from netgrain.groups import (
-    cyclic,
-    dihedral,
-    direct,
-    from_cayley,
-    p4m,
-    symmetric,
-    transform_choice,
-)
+from netgrain.groups import cyclic, dihedral, direct, from_cayley, p4m, symmetric, transform_choice
 from netgrain.groups.mackey import Mackey
 from netgrain.groups.transforms import FFT, DenseTransform, Product
 from netgrain.runtime.errors import NetgrainError

@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from netgrain.groups import (
-    cyclic,
-    direct,
-    parse,
-)
+from netgrain.groups import cyclic, direct, parse
 from netgrain.groups.transforms import DenseTransform
 from tests.groups.known_groups import TOLERANCE, signals
 
