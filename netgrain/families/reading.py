@@ -47,7 +47,7 @@ def read(make: Family, input_shape: Sequence[int], seed: int = 0) -> Reading:
     Raises
     ------
     NetgrainError
-        If `make` does not return a module, or memory runs out.
+        With the first answer, if `make` does not return a module or memory runs out.
 
     See Also
     --------
@@ -82,11 +82,6 @@ class Reading:
     seed : int, default 0
         Of member 0 and of fresh draws.
 
-    Attributes
-    ----------
-    initialisation : Initialisation
-        Laws of all parameters and buffers: ``reading.initialisation.of("conv1.weight")``.
-
     See Also
     --------
     read : Build one.
@@ -100,8 +95,12 @@ class Reading:
 
     def __init__(self, make: Family, input_shape: Sequence[int], seed: int = 0) -> None:
         self.make, self.input_shape, self.seed = make, checked_shape(input_shape), seed
-        self.initialisation = Initialisation(make, seed=seed)
         self._origins: dict[object, AtOrigin] = {}
+
+    @cached_property
+    def initialisation(self) -> Initialisation:
+        """Laws of all parameters and buffers, as in ``initialisation.of("conv1.weight")``."""
+        return Initialisation(self.make, seed=self.seed)
 
     @property
     def model(self) -> nn.Module:

@@ -24,6 +24,7 @@ from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output, checked_output
 from netgrain.families.probes import Data, Probe, checked_probe
+from netgrain.families.reading import read
 from netgrain.geometry.average import closed_form
 from netgrain.geometry.closed import energies_along_points
 from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
@@ -269,7 +270,7 @@ def check(
     own = closed is None
     if closed is None:
         asked = Options(input_shape, probe=probe, output=output, seed=seed, progress=progress)
-        closed = closed_form(make, asked)
+        closed = closed_form(read(make, asked.shape, asked.seed), asked)
     # other members than those that a wide-limit pass may have looked at
     sampled = sampled_geometry(
         make,
@@ -298,7 +299,7 @@ def _along_points(
     make: Family, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
 ) -> list[Along]:
     """Each gradient along its own point: there slopes and gradients depend on each other most."""
-    known = energies_along_points(make, shape, probe=probe, output=output, seed=seed, count=ALONG_POINTS)
+    known = energies_along_points(read(make, shape, seed), probe=probe, output=output, count=ALONG_POINTS)
     if known is None:
         return []
     first = member(make, seed + 1, 0)

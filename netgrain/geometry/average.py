@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
-from netgrain.families.members import Family, member, model_dtype
+from netgrain.families.members import Family, model_dtype
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
+from netgrain.families.reading import Reading, read
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
@@ -169,58 +171,57 @@ def average_geometry(
         vmapped=vmapped,
         progress=progress,
     )
+    reading = read(make, asked.shape, asked.seed)
     if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
-        return sampled(make, asked)
+        return sampled(reading, asked)
     if method == "closed-form":
         if asked.of_sampling:
             raise NetgrainError(f"{asked.of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-        return closed_form(make, asked)
-    return _best(make, asked)
+        return closed_form(reading, asked)
+    return _best(reading, asked)
 
 
-def _best(make: Family, asked: Options) -> Geometry:
+def _best(reading: Reading, asked: Options) -> Geometry:
     """The closed form where it has all terms, or what it leaves out is within the tolerance; else sampled."""
     try:
-        G = _propagated(make, asked, narrowest=NARROW)
+        G = _propagated(reading, asked, narrowest=NARROW)
     except Unsupported as e:
         why = str(e)
     else:
         if not G.about.leaves_out:
             return G
         tolerance = DEFAULT_TOLERANCE if asked.tolerance is None else asked.tolerance
-        seen = decisive(Pilot.of(make, asked).agreements(lambda _: G.form), tolerance)
+        seen = decisive(Pilot.of(reading.make, asked).agreements(lambda _: G.form), tolerance)
         if seen.within(tolerance):
             return _remarked(
                 G, f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
             )
         left = "; ".join(G.about.leaves_out)
         why = f"the closed form leaves something out ({left}) and {not_shown(seen, tolerance)}"
-    return _remarked(sampled(make, asked), f"sampled because {why}")
+    return _remarked(sampled(reading, asked), f"sampled because {why}")
 
 
 def _remarked(G: Geometry, remark: str) -> Geometry:
     return replace(G, about=replace(G.about, remarks=(*G.about.remarks, remark)))
 
 
-def closed_form(make: Family, asked: Options) -> Geometry:
+def closed_form(reading: Reading, asked: Options) -> Geometry:
     """The closed form, or one sentence that names the layer without one and the way out."""
     try:
-        return _propagated(make, asked)
+        return _propagated(reading, asked)
     except Unsupported as e:
         # what is wrong with the model itself comes first
-        _check_member(make, asked)
+        _check_member(reading.member, asked)
         raise NetgrainError(f"there is no closed form: {e}; use method='sampled' (or 'auto').") from e
 
 
-def _propagated(make: Family, asked: Options, narrowest: int = 0) -> Geometry:
+def _propagated(reading: Reading, asked: Options, narrowest: int = 0) -> Geometry:
     """The closed form; memory that runs out in a rule is told as that, not as a missing rule, and NaN as NaN."""
     try:
         G = closed_form_geometry(
-            make,
-            asked.shape,
+            reading,
             probe=asked.probe,
             output=asked.output,
-            seed=asked.seed,
             probes=asked.probes,
             tolerance=asked.tolerance,
             progress=asked.progress,
@@ -236,14 +237,13 @@ def _propagated(make: Family, asked: Options, narrowest: int = 0) -> Geometry:
         raise
     # float32 ends at 3e38: beyond a part of it the networks themselves may overflow
     if not G.trace.value < 1e30:
-        _check_member(make, asked)
+        _check_member(reading.member, asked)
         raise Unsupported(f"its second moments reach {G.trace.value:g}")
     return G
 
 
-def _check_member(make: Family, asked: Options) -> None:
+def _check_member(model: nn.Module, asked: Options) -> None:
     """One member as sampling would have it: it runs, its outputs depend on x and are finite."""
-    model = member(make, asked.seed, 0)
     x = torch.randn(2, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
     gradients(model, x, asked.output)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from netgrain.families.members import Family, family_name, member, model_dtype
 from netgrain.families.origin import AtOrigin, Resolved, is_homogeneous, resolved
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Origin, Probe
-from netgrain.families.reading import Reading, read
+from netgrain.families.reading import Reading
 from netgrain.families.trace import Trace, Unsupported, outputs_of, record
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
@@ -56,29 +55,26 @@ TRACE_VECTORS = 16  # random vectors that estimate the trace beside them
 
 @one_thread()
 def closed_form_geometry(
-    make: Family,
-    input_shape: Sequence[int],
+    reading: Reading,
     *,
     probe: Probe | None = None,
     output: Output = "all",
-    seed: int = 0,
     probes: int | None = None,
     tolerance: float | None = None,
     progress: bool | None = None,
     narrowest: int = 0,
     keep: int | None = None,
-    reading: Reading | None = None,
 ) -> Geometry:
     """G = E[JᵀJ] by propagating second moments through the traced module.
 
     probes: points to average over away from the origin; without it, as many as the tolerance asks for (expected Corr
     with the average over infinitely many points of 1 − tolerance, default 0.01). narrowest: refuse a wide limit of
     layers with fewer channels. keep: away from the origin, this many leading directions with all terms instead of a
-    matrix that leaves some out. reading: of this family, where there is one already.
+    matrix that leaves some out.
 
     Raises Unsupported, which names the layer that has no closed form.
     """
-    job = _job(reading or read(make, input_shape, seed), output, narrowest)
+    job = _job(reading, output, narrowest)
     if probe is not None and not isinstance(probe, Origin):
         place = Resolved(probe, probe)
     else:
@@ -99,11 +95,9 @@ def closed_form_geometry(
 
 
 @one_thread()
-def energies_along_points(
-    make: Family, input_shape: Sequence[int], *, probe: Probe | None, output: Output, seed: int, count: int
-) -> Tensor | None:
+def energies_along_points(reading: Reading, *, probe: Probe | None, output: Output, count: int) -> Tensor | None:
     """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
-    job = _job(read(make, input_shape, seed), output, 0)
+    job = _job(reading, output, 0)
     if probe is not None and not isinstance(probe, Origin):
         place = Resolved(probe, probe)
     else:

@@ -19,18 +19,13 @@ from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
 from netgrain.families.gradients import cut_at, gradients
-from netgrain.families.members import Family
 from netgrain.families.outputs import Output
-from netgrain.families.reading import Reading, read
+from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
 from netgrain.families.side_by_side import gradients_of_members
 from netgrain.families.tensor_law import TensorLaw
 from netgrain.geometry.forms import Dense, Form
 from netgrain.geometry.structured_forms import Kronecker, Spread
-
-
-class CannotIntegrate(Exception):
-    """Why this module's first layer is not integrated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +84,6 @@ def _exchanged(source: Form) -> Form:
         pieces[i] = off
         pieces[i].fill_diagonal_(float(diagonal))
     return Dense.from_pieces(pieces, source.counts) if source.parts else Dense(pieces[0])
-
-
-def find_first_layer(
-    make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
-) -> FirstLayer:
-    """The layer through which x enters, ready to be averaged over; raises CannotIntegrate."""
-    found = first_layer_of(read(make, input_shape, seed))
-    if isinstance(found, Reason):
-        raise CannotIntegrate(str(found))
-    return found
 
 
 def first_layer_of(reading: Reading) -> FirstLayer | Reason:

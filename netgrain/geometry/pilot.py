@@ -16,7 +16,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from netgrain.families.members import Family, member
+from netgrain.families.members import Family
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Probe
@@ -58,9 +58,9 @@ class Pilot:
     def of(cls, make: Family, asked: Options) -> Pilot:
         """Other members than those that a closed form may have observed."""
         seed = asked.seed + 1
-        device, model = asked.place, member(make, seed, 0)
-        found = random_head_of(read(make, asked.shape, seed), asked.output)
-        place = probe_used(asked.probe, model, asked.shape, asked.output).probe
+        reading, device = read(make, asked.shape, seed), asked.place
+        found = random_head_of(reading, asked.output)
+        place = probe_used(asked.probe, reading.member, asked.shape, asked.output).probe
         head = found if isinstance(found, RandomHead) else None
         return cls(make, seed, asked.shape, place, asked.output, device, head, asked.progress)
 

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from netgrain.families.calls import input_of
 from netgrain.families.ends import weight_name
 from netgrain.families.initialisation import CannotRead
-from netgrain.families.members import Family, forward
+from netgrain.families.members import forward
 from netgrain.families.outputs import Output
-from netgrain.families.reading import Reading, read
+from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
 
 
@@ -44,14 +44,6 @@ class RandomHead:
             return found
 
         return call
-
-
-def find_random_head(
-    make: Family, model: nn.Module, input_shape: tuple[int, ...], *, seed: int, output: Output
-) -> RandomHead | str:
-    """The last layer of a family, or why it is not averaged over."""
-    found = random_head_of(read(make, input_shape, seed), output)
-    return str(found) if isinstance(found, Reason) else found
 
 
 def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:

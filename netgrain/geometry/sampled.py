@@ -14,7 +14,7 @@ from torch import nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Family, check_family, family_name, member, model_dtype
+from netgrain.families.members import Family, check_family, family_name, model_dtype
 from netgrain.families.origin import Resolved, probe_used
 from netgrain.families.outputs import Output, describe_output
 from netgrain.families.probes import Gaussian, Origin, Probe
@@ -85,17 +85,17 @@ def sampled_geometry(
         vmapped=vmapped,
         progress=progress,
     )
-    return sampled(make, asked)
+    return sampled(read(make, asked.shape, asked.seed), asked)
 
 
 @one_thread()
-def sampled(make: Family, asked: Options) -> Geometry:
+def sampled(reading: Reading, asked: Options) -> Geometry:
     """The same with options that were checked."""
     shape, device = asked.shape, asked.place
     via = engine_for(asked.engine, asked.workers, device)
-    model = _checked_member(make, asked)
+    make, model = reading.make, _checked_member(reading, asked)
     resolved = probe_used(asked.probe, model, shape, asked.output)
-    ends = _ends(make, asked, resolved)
+    ends = _ends(reading, asked, resolved)
     count = points_per_member(resolved.probe, asked.probes)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
     points = len(resolved.probe.points(shape, count, 0))
@@ -130,10 +130,10 @@ def sampled(make: Family, asked: Options) -> Geometry:
     return Geometry(form, shape, about, 0.0 if ends.plan is None else ends.plan.law.error, full_trace)
 
 
-def _checked_member(make: Family, asked: Options) -> nn.Module:
+def _checked_member(reading: Reading, asked: Options) -> nn.Module:
     """Member 0, found to be what can be sampled."""
-    model = member(make, asked.seed, 0)
-    check_family(make, model, asked.seed)
+    model = reading.member
+    check_family(reading.make, model, asked.seed)
     x = torch.randn(3, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
     check_deterministic(model, x)
@@ -152,10 +152,10 @@ class _Ends:
     integration: Integration | Reason
 
 
-def _ends(make: Family, asked: Options, resolved: Resolved) -> _Ends:
+def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
     if asked.first_layer == "never":
         return _Ends(None, None, ASKED_FOR)
-    reading, head = read(make, asked.shape, asked.seed), None
+    head = None
     if asked.first_layer == asked.last_layer == "auto" and not resolved.at_origin:
         ending = random_head_of(reading, asked.output)
         head = ending if isinstance(ending, RandomHead) else None
@@ -167,7 +167,9 @@ def _ends(make: Family, asked: Options, resolved: Resolved) -> _Ends:
     integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
-    pilot = Pilot(make, asked.seed, asked.shape, resolved.probe, asked.output, asked.place, head, asked.progress)
+    pilot = Pilot(
+        reading.make, asked.seed, asked.shape, resolved.probe, asked.output, asked.place, head, asked.progress
+    )
     seen = pilot.judged(plan, asked.goal)
     if not seen.within(asked.goal):
         return _Ends(None, head, Reason("not shown", plan.name, not_shown(seen, asked.goal)))

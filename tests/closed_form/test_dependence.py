@@ -11,9 +11,12 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.geometry.average import closed_form
+from netgrain.families.reading import read
+from netgrain.families.reasons import Reason
 from tests import naive
 from tests.closed_form.test_gaussian_expectations import ALL, pair
+
+closed_form = partial(ng.average_geometry, method="closed-form")
 
 Make = Callable[[], nn.Sequential]
 
@@ -392,14 +395,14 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     ],
 )
 def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Module]], why: str) -> None:
-    from netgrain.geometry.random_head import find_random_head
+    from netgrain.geometry.random_head import random_head_of
 
     def make() -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), *layers())
 
-    found = find_random_head(make, make().requires_grad_(False), (1, 3, 3), seed=0, output="all")
-    assert isinstance(found, str)
-    assert why in found
+    found = random_head_of(read(make, (1, 3, 3)), "all")
+    assert isinstance(found, Reason)
+    assert why in str(found)
 
 
 def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:

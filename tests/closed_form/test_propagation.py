@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import netgrain as ng
 from netgrain.families.initialisation import Initialisation, TensorLaw
+from netgrain.families.reading import read
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
@@ -576,7 +577,7 @@ def test_writing_into_a_shared_tensor_is_refused() -> None:
         return m["b"](view.flatten(1))
 
     with pytest.raises(Unsupported, match="writes in place into a tensor that is also used elsewhere"):
-        closed_form_geometry(lambda: Forward(forward, a=lin(8, 4), b=lin(4, 1)), (8,))
+        closed_form_geometry(read(lambda: Forward(forward, a=lin(8, 4), b=lin(4, 1)), (8,)))
 
 
 def test_shapes_may_decide() -> None:

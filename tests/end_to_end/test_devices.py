@@ -25,9 +25,10 @@ from netgrain.auditing.swaps import what_if
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import planted
 from netgrain.families.members import member
+from netgrain.families.reading import read
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.geometry import scores
-from netgrain.geometry.first_layer import find_first_layer
+from netgrain.geometry.first_layer import first_layer_of
 from netgrain.geometry.sampled import sampled_geometry
 from netgrain.training import Settings, regularizers, train, train_member
 from tests.end_to_end.elsewhere import elsewhere
@@ -134,7 +135,7 @@ def from_matrix(at: Place) -> Any:
 def members_side_by_side(at: Place) -> Any:
     models, points = [at.net(0), at.net(1)], torch.stack([at.X[:2], at.X[2:4]])
     assert why_not_side_by_side(models, points) is None
-    plan = find_first_layer(net, member(net, 0, 0), (1, 4, 4), seed=0, output="all")
+    plan = first_layer_of(read(net, (1, 4, 4)))
     return fetched([rows_of_members(models, points), plan.rows_of_members(models, points, "all")])
 
 

@@ -11,8 +11,9 @@ import netgrain as ng
 from netgrain.families.gradients import gradients
 from netgrain.families.members import member
 from netgrain.families.outputs import Output
+from netgrain.families.reading import read
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
-from netgrain.geometry.first_layer import find_first_layer
+from netgrain.geometry.first_layer import first_layer_of
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
 from netgrain.runtime.errors import NetgrainError
 
@@ -77,7 +78,7 @@ def test_more_points_than_are_taken_at_once() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_at_the_first_layer(name: str) -> None:
     make = family(name)
-    plan = find_first_layer(make, member(make, 0, 0), SHAPE, seed=0, output="all")
+    plan = first_layer_of(read(make, SHAPE))
     models, x = three(make, torch.float64), torch.zeros(3, 1, *SHAPE, dtype=torch.float64)
     assert why_not_side_by_side(models, x, at=plan.name) is None
     expected = torch.stack([plan.rows(model, one, "all") for model, one in zip(models, x, strict=True)])
