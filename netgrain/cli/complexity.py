@@ -6,7 +6,7 @@ import math
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -26,6 +26,7 @@ from netgrain.cli.parsing import (
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from netgrain.complexity.estimators import Estimator
     from netgrain.complexity.variants import Complexities
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
@@ -152,7 +153,7 @@ def _measured(
                 samples.X,
                 samples.y,
                 classes=samples.classes,
-                estimator=estimator,
+                estimator=cast("Estimator", estimator),
                 rel_error=rel_error,
                 **inner,
             )

@@ -17,6 +17,7 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
+from netgrain.complexity.estimators import Estimator
 from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker, scalars
 from netgrain.runtime.errors import NetgrainError, install
@@ -52,7 +53,7 @@ class TrackerInside:
         of: Of,
         layer: str | None,
         points: int | None,
-        estimator: str,
+        estimator: Estimator,
         rel_error: float,
         seed: int,
     ) -> None:

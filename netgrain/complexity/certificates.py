@@ -31,7 +31,29 @@ LEVEL = 0.975  # of each of two one-sided limits, so that both hold with 95 %
 
 @dataclass(frozen=True)
 class ClassBound:
-    """The certificate of one class: at the estimates, and at their pessimistic 95 % limits."""
+    """The certificate of one class, at the estimates and at pessimistic limits.
+
+    Attributes
+    ----------
+    label : int
+        The class.
+    margin : Estimate
+        E m over the samples of the class, m = f_y − max_{j≠y} f_j.
+    gc : Estimate
+        GC_c; the standard error is that over the samples of the class.
+    slope : Estimate
+        E‖∇m‖² ≤ 2 GC_c.
+    poincare : float
+        The constant c_P of the class.
+    bound : float
+        g/(1 + g) with g = 2 c_P GC_c/(E m)², 1 where E m ≤ 0.
+    sharp : float
+        The same with E‖∇m‖² in the place of 2 GC_c.
+    pessimistic : float
+        `bound` with the lower limit of E m and the upper limit of GC_c.
+    error : float
+        Share of the samples at hand with m ≤ 0.
+    """
 
     label: int
     margin: Estimate  # E m
@@ -45,12 +67,23 @@ class ClassBound:
 
     @property
     def vacuous(self) -> bool:
+        """Whether the bound says nothing."""
         return self.bound >= 1
 
 
 @dataclass(frozen=True, repr=False)
 class ErrorBound:
-    """Upper bounds of a classifier's error, class by class; see `gc_error_bound`."""
+    """Upper bounds of a classifier's error, class by class; see `gc_error_bound`.
+
+    Attributes
+    ----------
+    classes : tuple of ClassBound
+        One certificate for each class with samples.
+    shares : tuple of float
+        Share of each class among the samples.
+    assumption : str
+        What was assumed about the Poincaré constants, in words.
+    """
 
     classes: tuple[ClassBound, ...]
     shares: tuple[float, ...]  # of the classes among the samples
@@ -66,14 +99,17 @@ class ErrorBound:
 
     @property
     def sharp(self) -> float:
+        """Error over all classes, from the slopes of the margins themselves."""
         return self._mean("sharp")
 
     @property
     def pessimistic(self) -> float:
+        """Error over all classes, at pessimistic 95% limits."""
         return self._mean("pessimistic")
 
     @property
     def error(self) -> float:
+        """Share of the samples at hand that are wrong."""
         return self._mean("error")
 
     @property
@@ -99,15 +135,43 @@ def gc_error_bound(
     batch: int = BATCH,
     seed: int = 0,
 ) -> ErrorBound:
-    """err_c ≤ g/(1 + g) with g = 2 c_P GC_c/(E m)², for every class c with samples in X.
+    """Upper bound of a classifier's error from its slopes and margins.
 
-    poincare: the constant c_P of the law of a class: a number for all, a dictionary {class: number}, or "gaussian": the
-    largest eigenvalue of the class's covariance, which is the constant of a Gaussian with that covariance. That is an
-    assumption about the data, and the result says so. E m and GC_c are means over samples: `bound` takes them as they
-    are, `pessimistic` at one-sided limits (Student's t, so for many samples) that hold together with 95 %. Neither
-    allows for an error of c_P. X must be samples the model was not trained on, or the margins are those of memory.
+    For every class c with samples in X, err_c ≤ g/(1 + g) with g = 2 c_P GC_c/(E m)², m = f_y − max_{j≠y} f_j, if
+    E m > 0. E m and GC_c are means over samples: `bound` takes them as they are, `pessimistic` at one-sided limits
+    (Student's t, so for many samples) that hold together with 95%. Neither allows for an error of c_P.
 
-    Two classes around x = ±2 with f = (x, −x): m = ±2x, so E m = 4, GC = 2, and with c_P = 1 g = 4/16, g/(1 + g) = 1/5:
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Samples the model was not trained on, or the margins are those of memory.
+    y : Tensor of shape (samples,)
+        Labels, whole numbers from 0.
+    poincare : "gaussian", float or dict of int to float, default "gaussian"
+        The constant c_P of the law of a class: one for all, one for each, or the largest eigenvalue of the
+        class's covariance, the constant of a Gaussian with that covariance. That is an assumption about the
+        data, and the result says so.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+
+    Returns
+    -------
+    ErrorBound
+        Bounds class by class and over all classes.
+
+    References
+    ----------
+    .. [1] Munn, Dherin, Gonzalvo, "A margin-based multiclass generalization bound via geometric
+       complexity", arXiv 2405.18590.
+
+    Examples
+    --------
+    Two classes around x = ±2 with f = (x, −x): m = ±2x, so E m = 4, GC = 2, and with c_P = 1 g = 4/16, g/(1 + g) = 1/5.
 
     >>> net = nn.Linear(1, 2, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))

@@ -28,7 +28,29 @@ from netgrain.runtime.threads import one_thread
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralCollapse:
-    """How far the classes have collapsed in a layer; see `neural_collapse`. Matrices over pairs have diagonal 0."""
+    """How far the classes have collapsed in a layer; see `neural_collapse`.
+
+    Attributes
+    ----------
+    labels : tuple of int
+        The classes with samples.
+    pairs_cdnv, pairs_geometric : Tensor of shape (classes, classes)
+        CDNV and geometric collapse of each pair, diagonal 0.
+    class_gc : Tensor of shape (classes,)
+        GC_i of the embedding.
+    class_variance : Tensor of shape (classes,)
+        E‖φ − μ_i‖².
+    class_bound : Tensor of shape (classes,)
+        Chebyshev's bound on the nearest-mean error, at most 1.
+    class_error : Tensor of shape (classes,)
+        Share of the samples nearer to another mean.
+    shares : Tensor of shape (classes,)
+        Share of each class among the samples.
+    distances : Tensor of shape (classes, classes)
+        ‖μ_i − μ_j‖².
+    assumption : str
+        What was assumed about the Poincaré constants, in words.
+    """
 
     labels: tuple[int, ...]
     pairs_cdnv: Tensor
@@ -85,12 +107,42 @@ def neural_collapse(
     batch: int = BATCH,
     seed: int = 0,
 ) -> NeuralCollapse:
-    """CDNV, geometric collapse and nearest-mean accuracy of the classes y in the output of a layer (None: the model's).
+    """How tightly a layer packs the classes, and how its slopes bound that.
 
-    poincare: constants c_i as in `gc_error_bound` ("gaussian", a number, a dictionary by class). None takes 1:
-    geometric collapse is then a score to compare networks on the same data with, not a bound. Var_i divides by the
-    number of samples. The model must be in eval mode and is left as found.
+    CDNV_ij = (Var_i + Var_j)/(2‖μ_i − μ_j‖²) and its bound by geometric complexity,
+    (c_i GC_i + c_j GC_j)/(2‖μ_i − μ_j‖²). Var_i divides by the number of samples.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    y : Tensor of shape (samples,)
+        Labels, whole numbers from 0.
+    layer : str or None
+        Name of the submodule whose output is the embedding φ; None takes the model's output.
+    poincare : "gaussian", float or dict of int to float, optional
+        Constants c_i as in `gc_error_bound`. By default 1: geometric collapse is then a score to compare
+        networks on the same data with, not a bound.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+
+    Returns
+    -------
+    NeuralCollapse
+        Numbers over pairs of classes, over classes, and their means.
+
+    References
+    ----------
+    .. [1] Munn, Dherin, Gonzalvo, "The impact of geometric complexity on neural collapse in transfer
+       learning", arXiv 2405.15706.
+
+    Examples
+    --------
     Points 0, 2 and 10, 12 on a line: means 1 and 11, variances 1, so CDNV = 1/100; the identity has GC 1.
 
     >>> net = nn.Sequential(nn.Linear(1, 1, bias=False))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,8 @@ from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
 
-ESTIMATORS = ("auto", "exact", "forward", "vjp", "jvp", "outputs")
+Estimator = Literal["auto", "exact", "forward", "vjp", "jvp", "outputs"]
+ESTIMATORS = get_args(Estimator)
 FEW_OUTPUTS = 16  # up to here "auto" takes one backward pass per output
 FEW_INPUTS = 64  # up to here, and below the number of outputs, one product Ju per input
 PILOTS = 32  # points with a second vector where one per point was asked for
@@ -37,11 +38,32 @@ BATCH = 256
 
 
 class Complexity(Estimate):
-    """A geometric complexity: a float that knows its error, how it was made and in which input space.
+    """A geometric complexity: a float that knows its error and its origin.
 
-    `stderr` is the error as an estimate of the exact value *on these points* (0 where it was computed exactly);
-    `population_stderr` that as an estimate of the expectation over the distribution which the points came from.
+    Parameters
+    ----------
+    value : float
+        The number.
+    stderr : float, default 0
+        Standard error as an estimate of the exact value *on these points*; 0 where it was computed
+        exactly.
+    n : int, default 0
+        Pieces behind the standard error, for Student's t.
+    plug_in : float, optional
+        The naive value where the number itself is bias-corrected.
+    estimator : str, default "exact"
+        How it was computed.
+    of : str, default "logits"
+        The function that was measured.
+    vectors : int, default 0
+        Random vectors (or outputs) per point; 0 where none were needed.
+    population_stderr : float, default nan
+        Standard error as an estimate of the expectation over the distribution the points came from.
+    inputs : str, default ""
+        The input space in words: complexity is per unit of input.
 
+    Examples
+    --------
     >>> Complexity(12.5, estimator="exact", of="logits", inputs="3 points 2 as given, mean 0.00, sd 1.00")
     12.5 (exact; logits; 3 points 2 as given, mean 0.00, sd 1.00)
     """
@@ -103,7 +125,7 @@ def geometric_complexity(
     model: nn.Module,
     X: Tensor,
     *,
-    estimator: str = "auto",
+    estimator: Estimator = "auto",
     rel_error: float = 0.02,
     vectors: int | None = None,
     of: Of = "logits",
@@ -112,29 +134,65 @@ def geometric_complexity(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Complexity:
-    """The mean squared Jacobian norm of a model over inputs: GC = (1/n) Σᵢ ‖J(xᵢ)‖², J = ∂f/∂x (k × d).
+    """Mean squared input slope of a model over data, GC = (1/n) Σᵢ ‖J(xᵢ)‖².
 
-    X: (n, *input_shape), in the space in which steepness is to be measured; outputs are reshaped to (n, k). This is
-    the trace of the average geometry over the data (arXiv 2209.13083), and twice the Dirichlet energy.
+    J = ∂f/∂x (k × d) is the input Jacobian and ‖·‖ the Frobenius norm; outputs are reshaped to (n, k). GC is the
+    trace of the average geometry over the data, and twice the Dirichlet energy.
 
-    estimator:
-      "exact"    one backward pass per output;
-      "forward"  one product Ju per input coordinate, exact too;
-      "vjp"      ‖Jᵀv‖², v ∈ {±1}ᵏ random: `vectors` backward passes;
-      "jvp"      ‖Ju‖², u ∈ {±1}ᵈ random: `vectors` passes through the derivative;
-      "outputs"  the gradients of `vectors` of the k outputs, drawn for each point without replacement, times k/vectors;
-      "auto"     exact up to 16 outputs; forward if d ≤ 64 and d < k; else vjp.
-    vectors: random vectors, or outputs, per point. Where it is None as many are used as the relative standard error
-    `rel_error` needs, at least two; "auto" turns to exact where that is as many as there are outputs.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        ``"exact"``: one backward pass per output. ``"forward"``: one product Ju per input coordinate, exact
+        too. ``"vjp"``: ‖Jᵀv‖² with random signs v ∈ {±1}ᵏ. ``"jvp"``: ‖Ju‖² with random signs u ∈ {±1}ᵈ.
+        ``"outputs"``: the gradients of some of the k outputs, drawn for each point without replacement.
+        ``"auto"``: exact up to 16 outputs, forward if d ≤ 64 and d < k, otherwise vjp, or exact where that
+        needs no more passes.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    vectors : int, optional
+        Random vectors, or outputs, per point; by default as many as `rel_error` needs, at least two.
+    of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
+        What is differentiated: the outputs, their softmax or its logarithm, the outputs without their mean
+        (blind to a common shift), the vector whose squared slope is tr Jᵀ(diag p − ppᵀ)J, or your own
+        function of the outputs (n, k).
+    layer : str, optional
+        Name of a submodule: the map from the input to its output is measured instead.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        The random vectors of a point depend on ``(seed, its index)`` only.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
 
-    of: what is differentiated: "logits" (the outputs), "softmax" (J_p), "log-softmax", "centred" ((I − 11ᵀ/k)J, blind
-    to a common shift of the logits), "fisher" (tr Jᵀ(diag p − ppᵀ)J), or a function of the outputs (n, k).
-    layer: the name of a submodule; the map from the input to its output is measured instead.
+    Returns
+    -------
+    Complexity
+        The number, with its standard error, estimator and input space.
 
-    The model must be in eval mode; its mode, gradients, buffers and the random generators are left as found. `batch`
-    points are differentiated together; the vectors of a point depend on (seed, its index) alone.
+    Raises
+    ------
+    NetgrainError
+        If the model is in train mode with batch norm or dropout, mixes the samples of a batch, or has
+        gradients that are not finite.
 
-    A linear map has the squared norm of its matrix, on any data:
+    See Also
+    --------
+    netgrain.complexity.complexities : All variants at once.
+    netgrain.geometry_of : The matrix of which this is the trace.
+
+    References
+    ----------
+    .. [1] Dherin, Munn, Rosca, Barrett, "Why neural networks find simple solutions: the many
+       regularizers of geometric complexity", arXiv 2209.13083.
+
+    Examples
+    --------
+    A linear map has the squared norm of its matrix, on any data.
 
     >>> net = nn.Linear(2, 2)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 2.0], [0.0, 2.0]]))
@@ -202,7 +260,7 @@ class SquaredNorms:
 def squared_norms(
     f: MeasuredFunction,
     *,
-    estimator: str = "auto",
+    estimator: Estimator = "auto",
     rel_error: float = 0.02,
     vectors: int | None = None,
     batch: int = BATCH,

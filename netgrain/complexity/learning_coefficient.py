@@ -34,7 +34,29 @@ UNSETTLED = 5.0  # standard errors between the halves of a chain that call for a
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearningCoefficient:
-    """λ̂ over chains, with the traces it came from; see `local_learning_coefficient`. Experimental."""
+    """Estimate of the local learning coefficient, with its chains. Experimental.
+
+    Attributes
+    ----------
+    value : Estimate
+        λ̂, the mean over chains that stayed finite.
+    chains : Tensor of shape (chains,)
+        λ̂ of each chain, NaN where it diverged.
+    traces : Tensor of shape (chains, draws)
+        L_n along each chain after burn-in; with batches L_batch(w) − L_batch(w*) + L_n(w*).
+    loss : float
+        L_n(w*).
+    drift : Tensor of shape (chains,)
+        Second half minus first half of a trace, in standard errors.
+    parameters : int
+        Number of weights that are sampled.
+    n : int
+        Number of samples.
+    beta : float
+        Inverse temperature 1/log n.
+    warnings : tuple of str
+        What to mind about the result.
+    """
 
     value: Estimate  # mean over chains that stayed finite
     chains: Tensor  # (chains,) λ̂ of each, NaN where it diverged
@@ -72,18 +94,67 @@ def local_learning_coefficient(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LearningCoefficient:
-    """λ̂ = nβ(E_β[L_n] − L_n(w*)) around the weights of a trained model, by Langevin sampling. Experimental.
+    """Local learning coefficient around the weights of a model. Experimental.
 
-    L_n is the mean over the n samples; loss as everywhere: "cross-entropy", "sse" (½‖f − y‖² per sample), or your own
-    function (outputs, y) that sums over samples. step is ε, localisation γ, batch the samples per gradient (None: all);
-    losses are then taken on the batch, relative to w* on the same batch. The standard error is that over chains.
+    λ̂ = nβ(E_β[L_n] − L_n(w*)), by Langevin sampling around the weights w*; L_n is the mean loss over the n samples,
+    β = 1/log n. A minimum of d well-determined directions has λ = d/2; flat directions count nothing.
 
-    Read it with care. In a direction of curvature h the chain finds ½·nβh/(nβh + γ)/(1 − ε(nβh + γ)/4) instead of ½: γ
-    hides flat directions, a long step inflates steep ones, and beyond ε(nβh + γ) = 4 it diverges. Weights that are no
-    minimum give negative values. A negative value, a chain that diverges and a trace that still drifts are warned about
-    and listed in `.warnings`; tune `step` until there are none. The model's weights are never written to.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        The training samples.
+    y : Tensor
+        Labels or targets, as the loss takes them.
+    loss : {"cross-entropy", "sse"} or callable, default "cross-entropy"
+        ``"sse"`` is ½‖f − y‖² per sample; your own function (outputs, y) sums over samples.
+    step : float, default 1e-4
+        Step ε of the dynamics.
+    localisation : float, default 100
+        Strength γ of the pull back to w*.
+    chains : int, default 4
+        Number of independent chains; the standard error is that over chains.
+    draws : int, default 1000
+        Draws of each chain.
+    burn_in : int, default 200
+        Steps before the first draw.
+    batch : int, optional
+        Samples per gradient; by default all. Losses are then taken on the batch, relative to w* on it.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
 
-    One weight at the minimum of L = w²/2, a regular model of one parameter, λ = 1/2:
+    Returns
+    -------
+    LearningCoefficient
+        λ̂ with its standard error, and the traces behind it.
+
+    Raises
+    ------
+    NetgrainError
+        If fewer than two chains stay finite.
+
+    Warns
+    -----
+    GrainWarning
+        If a value is negative, a chain diverges or a trace still drifts; tune `step` until none does.
+
+    Notes
+    -----
+    In a direction of curvature h the chain finds ½·nβh/(nβh + γ)/(1 − ε(nβh + γ)/4) instead of ½: γ hides flat
+    directions, a long step inflates steep ones, and beyond ε(nβh + γ) = 4 it diverges. Weights that are no minimum give
+    negative values.
+
+    References
+    ----------
+    .. [1] Lau, Furman, Wang, Murfet, Wei, "The local learning coefficient", arXiv 2308.12108.
+
+    Examples
+    --------
+    One weight at the minimum of L = w²/2, a regular model of one parameter, λ = 1/2.
 
     >>> net = nn.Linear(1, 1, bias=False)
     >>> _ = net.weight.data.zero_()

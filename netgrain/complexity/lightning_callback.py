@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from netgrain.complexity.callbacks import MissingExtra, TrackerInside, inputs_and_labels, random_batch
+from netgrain.complexity.estimators import Estimator
 from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
@@ -53,7 +54,7 @@ class ComplexityCallback(TrackerInside, _callback_class()):  # type: ignore[misc
         of: Of = "logits",
         layer: str | None = None,
         points: int | None = 256,
-        estimator: str = "auto",
+        estimator: Estimator = "auto",
         rel_error: float = 0.02,
         seed: int = 0,
     ) -> None:

@@ -36,7 +36,27 @@ VECTORS = 16  # random ones for the effective rank beyond
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LipschitzProfile:
-    """Operator norms of the Jacobian at data, and what bounds the Lipschitz constant; see `lipschitz_profile`."""
+    """Operator norms of the Jacobian at data, and bounds of the Lipschitz constant.
+
+    Attributes
+    ----------
+    norms : Tensor of shape (samples,)
+        ‖J(xᵢ)‖, or a lower bound of it.
+    gc : Complexity
+        Mean ‖J(xᵢ)‖_F².
+    effective_rank : Estimate
+        (tr G)²/‖G‖² of G = mean JᵀJ.
+    upper_product : float or None
+        Upper bound of Lip(f); None where a layer has no rule.
+    reason : str
+        Why there is none.
+    method : {"exact", "power"}
+        How the norms were found.
+    steps : int
+        Steps of power iteration, the most that a point took.
+    unconverged : int
+        Points whose norm still grew by more than `tol` at the last step.
+    """
 
     norms: Tensor  # (n,) float64, ‖J(xᵢ)‖, or a lower bound of it
     gc: Complexity  # mean ‖J(xᵢ)‖_F²
@@ -49,7 +69,7 @@ class LipschitzProfile:
 
     @property
     def lower_max(self) -> float:
-        """max_i ‖J(xᵢ)‖ ≤ Lip(f)."""
+        """Largest ‖J(xᵢ)‖, a lower bound of Lip(f)."""
         return float(self.norms.max())
 
     @property
@@ -66,7 +86,10 @@ class LipschitzProfile:
 
     @property
     def stable_rank(self) -> float:
-        """Σ‖J‖_F² / Σ‖J‖²: between 1 and the rank, how many directions a single Jacobian has on average."""
+        """Number of directions of a single Jacobian on average, Σ‖J‖_F² / Σ‖J‖².
+
+        Between 1 and the rank.
+        """
         total = float(self.norms.square().mean())
         return self.gc.value / total if total else math.nan
 
@@ -94,15 +117,46 @@ def lipschitz_profile(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LipschitzProfile:
-    """Operator norms ‖J(xᵢ)‖ at the points X, their relation to √GC, and an upper bound of the Lipschitz constant.
+    """How steep a network gets: its Lipschitz constant from below and from above.
 
-    method: "exact" (k backward passes), "power" (at most `steps` steps of power iteration, until a step adds less than
-    the relative amount `tol`; a point's norm does not depend on the others), "auto": exact up to 16 outputs. The upper
-    bound multiplies the constants of the layers and adds those of branches; see `product_bound`. It holds for all
-    inputs, the lower bound is what the points show: the two are usually orders of magnitude apart. Modules must be in
-    eval mode and are left as found. Gamba et al., 2301.12309.
+    From below by the operator norms ‖J(xᵢ)‖ at the points X, from above by the constants of the layers, multiplied
+    along the way (see `product_bound`). The upper bound holds for all inputs, the lower bound is what the points show:
+    the two are usually orders of magnitude apart.
 
-    A diagonal map has its largest entry as norm, above and below:
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    method : {"auto", "exact", "power"}, default "auto"
+        ``"exact"``: one backward pass per output. ``"power"``: power iteration on JᵀJ. ``"auto"``: exact up
+        to 16 outputs.
+    steps : int, default 100
+        Most steps of power iteration.
+    tol : float, default 1e-4
+        A point is done once a step adds less than this relative amount.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    LipschitzProfile
+        Norms at the points, GC, effective rank and the upper bound.
+
+    References
+    ----------
+    .. [1] Gamba, Azizpour, Björkman, "On the Lipschitz constant of deep networks and double descent",
+       arXiv 2301.12309.
+
+    Examples
+    --------
+    A diagonal map has its largest entry as norm, above and below.
 
     >>> net = nn.Linear(2, 2)
     >>> _ = net.weight.data.copy_(torch.diag(torch.tensor([2.0, 1.0])))

@@ -31,7 +31,21 @@ ACTIVATIONS = {*SLOPES, "leaky_relu", "elu"}
 
 @dataclass(frozen=True)
 class NormBounds:
-    """GC of a multilayer perceptron and three upper bounds by the norms of its weights; see `norm_bounds`."""
+    """GC of a multilayer perceptron and upper bounds by the norms of its weights.
+
+    Attributes
+    ----------
+    gc : float
+        The geometric complexity itself.
+    frobenius : float
+        C Π‖W_l‖_F².
+    mean_power : float
+        C ((1/L) Σ‖W_l‖_F²)^L, what weight decay makes small.
+    spectral : float
+        C min n_l Π σ_max(W_l)².
+    layers : int
+        Number L of linear layers.
+    """
 
     gc: float
     frobenius: float  # C Π‖W_l‖_F²
@@ -48,7 +62,17 @@ class NormBounds:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransferInequality:
-    """Both sides of ‖J‖² Σ_l (1 + ‖h‖²)/(‖W‖²‖∂h/∂x‖²) ≤ ‖∂f/∂θ‖² at every point; see `transfer_inequality`."""
+    """Both sides of the transfer inequality at every point.
+
+    ‖J‖² Σ_l (1 + ‖h‖²)/(‖W‖²‖∂h/∂x‖²) ≤ ‖∂f/∂θ‖²; see `transfer_inequality`.
+
+    Attributes
+    ----------
+    left, right : Tensor of shape (samples,)
+        The two sides, in float64.
+    jacobian : Tensor of shape (samples,)
+        ‖J(xᵢ)‖_F².
+    """
 
     left: Tensor  # (n,) float64
     right: Tensor  # (n,) float64, ‖∂f/∂θ‖_F²
@@ -56,11 +80,12 @@ class TransferInequality:
 
     @property
     def slack(self) -> Tensor:
-        """right / left ≥ 1, one per point."""
+        """Quotient right / left of each point, at least 1."""
         return self.right / self.left
 
     @property
     def holds(self) -> bool:
+        """Whether the inequality holds at every point, up to rounding."""
         return bool((self.left <= self.right * (1 + 1e-9)).all())
 
     def __repr__(self) -> str:
@@ -73,11 +98,35 @@ class TransferInequality:
 
 @one_thread()
 def norm_bounds(model: nn.Module, X: Tensor) -> NormBounds:
-    """GC on X of a multilayer perceptron between zero and the norms of its weights (bounds a and b above).
+    """Geometric complexity of an MLP, and its bounds by the norms of the weights.
 
-    For modules that are a chain of linear layers and elementwise activations, biases allowed; flattening and dropout in
-    eval mode may stand between them.
+    GC ≤ C Π‖W_l‖_F² ≤ C ((1/L) Σ‖W_l‖_F²)^L and GC ≤ C min n_l Π σ_max(W_l)², where C is 1 for ReLU and tanh.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A chain of linear layers and elementwise activations, biases allowed; flattening and dropout in eval
+        mode may stand between them.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+
+    Returns
+    -------
+    NormBounds
+        GC and the three bounds.
+
+    Raises
+    ------
+    NetgrainError
+        If the model is no such chain.
+
+    References
+    ----------
+    .. [1] Dherin, Munn, Rosca, Barrett, "Why neural networks find simple solutions: the many
+       regularizers of geometric complexity", arXiv 2209.13083.
+
+    Examples
+    --------
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
     >>> for p, W in zip(net.parameters(), ([[3.0, 0.0], [0.0, 4.0]], [[1.0, 1.0]])):
     ...     _ = p.data.copy_(torch.tensor(W))
@@ -96,12 +145,32 @@ def norm_bounds(model: nn.Module, X: Tensor) -> NormBounds:
 
 @one_thread()
 def transfer_inequality(model: nn.Module, X: Tensor) -> TransferInequality:
-    """Flat in the weights, flat in the input: both sides of the transfer inequality at every point of X.
+    """Both sides of the transfer inequality: flat in the weights, flat in the input.
 
     From J = (∂f/∂z_l) W_l (∂h_{l−1}/∂x) for every layer l and ‖∂f/∂W_l‖² + ‖∂f/∂b_l‖² = ‖∂f/∂z_l‖²(1 + ‖h_{l−1}‖²);
-    without a bias the 1 is missing on both sides. The first layer alone is Ma & Ying's, 2105.13462. In float64, with
-    full Jacobians of all layers: for multilayer perceptrons of moderate width. One linear layer with one output is an
-    equality:
+    without a bias the 1 is missing on both sides. In float64, with full Jacobians of all layers: for multilayer
+    perceptrons of moderate width.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A chain of linear layers and elementwise activations.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+
+    Returns
+    -------
+    TransferInequality
+        Left and right side at every point.
+
+    References
+    ----------
+    .. [1] Ma, Ying, "On linear stability of SGD and input-smoothness of neural networks",
+       arXiv 2105.13462: the first layer alone.
+
+    Examples
+    --------
+    One linear layer with one output is an equality.
 
     >>> net = nn.Linear(2, 1)
     >>> found = transfer_inequality(net, torch.tensor([[3.0, 4.0]]))

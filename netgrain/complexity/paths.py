@@ -31,16 +31,41 @@ INPUTS_AT_ONCE = 4096  # points on paths per forward pass
 def path_total_variation(
     model: nn.Module, X: Tensor, *, paths: int = 200, points: int = 50, seed: int = 0, progress: bool | None = None
 ) -> Estimate:
-    """Mean total variation of f along the segments between two different samples of X.
+    """Mean total variation of f along the segments between two samples of X.
 
-        TV = E_{i≠j} Σ_t ‖f(x_{t+1}) − f(x_t)‖,   x_0 = x_i, …, x_{points−1} = x_j evenly spaced
+    TV = E_{i≠j} Σ_t ‖f(x_{t+1}) − f(x_t)‖ with x_0 = x_i, …, x_{points−1} = x_j evenly spaced, Euclidean norm over
+    outputs. The sum over steps is a lower bound of the variation along the whole segment, exact where f is affine
+    between steps.
 
-    Euclidean norm over outputs. The sum over steps is a lower bound of the variation along the whole segment, exact
-    where f is affine between steps; the standard error is that over pairs. paths: how many random pairs; where X has no
-    more pairs than that, all of them are taken and the mean is exact. Works in every dimension (Teney et al., Do we
-    always need the simplicity bias?, CVPR 2025). The model must be in eval mode and is left as found.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        The ends of the segments.
+    paths : int, default 200
+        Random pairs; where X has no more pairs than that, all of them are taken and the mean is exact.
+    points : int, default 50
+        Points on each segment.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
 
-    The affine map x ↦ 2x₁ from x = (0, 0) to (3, 4), the only pair:
+    Returns
+    -------
+    Estimate
+        The mean; its standard error is that over pairs.
+
+    References
+    ----------
+    .. [1] Teney, Jiang, Gogianu, Abbasnejad, "Do we always need the simplicity bias? Looking for
+       optimal inductive biases in the wild", CVPR 2025.
+
+    Examples
+    --------
+    The affine map x ↦ 2x₁ from x = (0, 0) to (3, 4), the only pair.
 
     >>> net = nn.Linear(2, 1)
     >>> _ = net.weight.data.copy_(torch.tensor([[2.0, 0.0]]))
@@ -79,7 +104,19 @@ def path_total_variation(
 
 @dataclass(frozen=True)
 class Arc:
-    """A function of one variable between a and b: arc length, total variation and mean squared slope."""
+    """A function of one variable between a and b.
+
+    Attributes
+    ----------
+    arc : float
+        Arc length.
+    total_variation : float
+        ∫|f'|.
+    gc : float
+        Mean of f'² over the interval.
+    length : float
+        b − a.
+    """
 
     arc: float
     total_variation: float
@@ -88,7 +125,10 @@ class Arc:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What the other two numbers say about the arc: max(TV, b − a) ≤ arc ≤ min(TV + b − a, (b − a)√(1 + GC))."""
+        """What the other two numbers say about the arc, from below and from above.
+
+        max(TV, b − a) ≤ arc ≤ min(TV + b − a, (b − a)√(1 + GC)).
+        """
         low = max(self.total_variation, self.length)
         return low, min(self.total_variation + self.length, self.length * math.sqrt(1 + self.gc))
 
@@ -100,10 +140,28 @@ class Arc:
 
 
 def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *, points: int = 1001) -> Arc:
-    """Arc length ∫√(1 + f'²), total variation ∫|f'| and mean squared slope of f: R → R on [a, b].
+    """Arc length, total variation and mean squared slope of f: R → R on [a, b].
 
     Those of the polygon through `points` evenly spaced values: exact where f is linear between them, and from below
-    elsewhere. f is a module or function from (points, 1) to one value each. y = x on [0, 1]:
+    elsewhere.
+
+    Parameters
+    ----------
+    f : torch.nn.Module or callable
+        From (points, 1) to one value each.
+    a, b : float
+        Ends of the interval.
+    points : int, default 1001
+        Number of values.
+
+    Returns
+    -------
+    Arc
+        The three numbers.
+
+    Examples
+    --------
+    The line y = x on [0, 1].
 
     >>> arc_length(lambda x: x, 0, 1, points=5)
     Arc(arc 1.414, total variation 1, mean squared slope 1, over a length of 1)
@@ -129,11 +187,23 @@ def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *,
 
 
 def interpolation_minimum(x: Tensor, y: Tensor) -> float:
-    """The least mean squared slope of any function through the points (xᵢ, yᵢ): Σ (Δyᵢ)²/Δxᵢ / (x_max − x_min).
+    """Least mean squared slope of any function through the points (xᵢ, yᵢ).
 
-    Reached by straight lines between neighbours and by nothing else (Jensen on every gap), uniform measure on
-    [x_min, x_max]; x and y of shape (points,), in any order.
+    Σ (Δyᵢ)²/Δxᵢ / (x_max − x_min), reached by straight lines between neighbours and by nothing else (Jensen on every
+    gap), for the uniform measure on [x_min, x_max].
 
+    Parameters
+    ----------
+    x, y : Tensor of shape (points,)
+        The points, in any order.
+
+    Returns
+    -------
+    float
+        The minimum.
+
+    Examples
+    --------
     >>> interpolation_minimum(torch.tensor([0.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0]))
     0.3333333333333333
     """

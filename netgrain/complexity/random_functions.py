@@ -61,7 +61,21 @@ class RandomFunctions:
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """Measures of random networks for every activation, depth and scale; see `complexity_profile`."""
+    """Measures of random networks for every activation, depth and scale.
+
+    Attributes
+    ----------
+    cells : tuple of RandomFunctions
+        One for each architecture and scale.
+    networks : int
+        Networks per cell.
+    width : int or None
+        Width of the networks; None where they came from ``make=``.
+    grid : int
+        Points along each side of the square.
+    seed : int
+        The seed.
+    """
 
     cells: tuple[RandomFunctions, ...]
     networks: int
@@ -70,7 +84,7 @@ class Profile:
     seed: int
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain dictionary per cell, every measure with its standard error: for tables and JSON."""
+        """One plain dictionary per cell with every measure and its standard error."""
         found = []
         for cell in self.cells:
             row: dict[str, Any] = {"activation": cell.activation, "depth": cell.depth, "scale": cell.scale}
@@ -81,7 +95,22 @@ class Profile:
         return found
 
     def curve(self, measure: str, activation: str, depth: int) -> list[Estimate]:
-        """One measure along the scales."""
+        """One measure along the scales.
+
+        Parameters
+        ----------
+        measure : {"fourier", "chebyshev", "lz", "rayleigh", "path_tv"}
+            Which one.
+        activation : str
+            Name of the activation.
+        depth : int
+            Number of hidden layers.
+
+        Returns
+        -------
+        list of Estimate
+            One for each scale, mean over networks.
+        """
         if measure not in MEASURES:
             raise NetgrainError(f"there is no measure {measure!r}; expected one of {', '.join(MEASURES)}.")
         found = [getattr(c, measure) for c in self.cells if (c.activation, c.depth) == (activation, depth)]
@@ -117,17 +146,58 @@ def complexity_profile(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Profile:
-    """Complexity of random networks f: [−1, 1]² → R by activation, number of hidden layers and weight scale α.
+    """Complexity of the functions of random networks on the square [−1, 1]².
 
-    Network i has the same uniform numbers at every scale and for every activation, so that rows are comparable pair by
-    pair. norm="layer" normalises every hidden layer before its activation, residual=True adds the input of a hidden
-    layer of equal width to its output, gating=True multiplies every activation by a second linear map. `make`, called
-    as make(activation=…, depth=…), gives your own module of two inputs and one output; its matrices and biases are then
-    drawn by the same law, and width, norm, residual and gating are its own affair. device: default a GPU where there is
-    one; weights are drawn on the CPU, so that a seed means the same networks everywhere.
+    By activation, number of hidden layers and weight scale α: weights are U(−s, s) with s = α√(6/(fan_in + fan_out)),
+    biases U(−1, 1). Network i has the same uniform numbers at every scale and for every activation, so that rows are
+    comparable pair by pair.
 
-    One network is one sample: a curve of fewer than ten networks is mostly noise. A linear network has the Rayleigh
-    quotient of a linear function, R = 3 (slope² over slope²·Var U(−1, 1)), up to the grid:
+    Parameters
+    ----------
+    make : callable, optional
+        Called as ``make(activation=…, depth=…)``, gives your own module of two inputs and one output; its
+        matrices and biases are drawn by the same law, and `width`, `norm`, `residual` and `gating` are its
+        own affair.
+    activations : sequence of str, default ("relu", "gelu", "tanh", "sine")
+        Activations by name; ``"gaussian"`` and ``"selu"`` are known, too.
+    depths : sequence of int, default (1, 3, 5)
+        Numbers of hidden layers.
+    scales : sequence of float, default (0.5, 1, 2, 3)
+        Weight scales α.
+    networks : int, default 10
+        Networks per cell; a curve of fewer is mostly noise.
+    width : int, default 64
+        Width of hidden layers.
+    grid : int, default 32
+        Points along each side of the square.
+    seed : int, default 0
+        Seed of everything random.
+    norm : {"layer"}, optional
+        Normalise every hidden layer before its activation.
+    residual : bool, default False
+        Add the input of a hidden layer of equal width to its output.
+    gating : bool, default False
+        Multiply every activation by a second linear map.
+    device : torch.device or str, optional
+        Where networks run, by default a GPU where there is one; weights are drawn on the CPU, so that a
+        seed means the same networks everywhere.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Profile
+        Five measures of every cell, with standard errors over networks.
+
+    References
+    ----------
+    .. [1] Teney, Nicolicioiu, Hartmann, Abbasnejad, "Neural Redshift: random networks are not random
+       functions", CVPR 2024.
+
+    Examples
+    --------
+    A linear network has the Rayleigh quotient of a linear function, R = 3 (slope² over slope²·Var U(−1, 1)), up to the
+    grid.
 
     >>> profile = complexity_profile(activations=("linear",), depths=(2,), scales=(1.0,), networks=3)
     >>> [round(R, 2) for R in profile.curve("rayleigh", "linear", 2)]

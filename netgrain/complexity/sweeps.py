@@ -45,14 +45,56 @@ def sweep(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> SweepCurve:
-    """Geometric complexity after training, along the strengths of a regulariser or the values of a setting.
+    """Geometric complexity after training, along the values of a sweep.
 
-    regularizer: what makes one from a strength, as the class itself: `sweep(..., [0, 1e-4, 1e-3], regularizer=L2)`.
-    field: or the name of a setting that takes the values: `sweep(..., [0.01, 0.1], field="lr")`. Compare at the same
-    loss, with `Settings(stop_at_loss=..., stop_every=10)`: runs that miss it are flagged and left out of `rho`. A seed
-    has the same initial weights and batches at every value, and the curve compares within seeds. Complexity is measured
-    at `points` training inputs, in eval mode. engine, workers and device: where networks are trained, and how many at a
-    time.
+    The sweep is over the strengths of a regulariser or the values of a setting. Compare at the same loss, with
+    ``Settings(stop_at_loss=..., stop_every=10)``: runs that miss it are flagged and left out of ``rho``. A seed has the
+    same initial weights and batches at every value, and the curve compares within seeds.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh module on every call.
+    X : Tensor of shape (samples, *input_shape)
+        Training samples.
+    y : Tensor of shape (samples,)
+        Labels, or floating-point targets for "sse" and "mse".
+    values : sequence of float
+        At least two different ones.
+    settings : Settings
+        How networks are trained.
+    regularizer : callable, optional
+        Makes a regulariser from a strength, such as the class ``L2`` itself.
+    field : str, optional
+        Or the name of a setting that takes the values, such as ``"lr"``.
+    test : tuple of Tensor, optional
+        Samples and labels for the accuracy.
+    seeds : int, default 3
+        Trainings at every value.
+    points : int, optional
+        Training inputs at which complexity is measured, in eval mode (default 1000; None: all).
+    engine : Engine or str, optional
+        Where networks are trained.
+    workers : int, optional
+        Number of workers of the engine.
+    device : torch.device or str, optional
+        Device for training.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    SweepCurve
+        Numbers at every value and seed, and rank correlations within seeds.
+
+    References
+    ----------
+    .. [1] Dherin, Munn, Rosca, Barrett, "Why neural networks find simple solutions: the many
+       regularizers of geometric complexity", arXiv 2209.13083.
+
+    Examples
+    --------
+    Weight decay makes complexity fall.
 
     >>> import torch
     >>> from netgrain.training.regularizers.norms import L2
@@ -223,7 +265,8 @@ class SweepCurve:
     def __repr__(self) -> str:
         along = " → ".join(f"{m.value:.3g}" for m in self.means())
         missed = f", {self.missed} runs missed" if self.missed else ""
-        return f"Curve({len(self.values)} values × {self.seeds} seeds, complexity {along}, rho {self.rho()!r}{missed})"
+        size = f"{len(self.values)} values × {self.seeds} seeds"
+        return f"SweepCurve({size}, complexity {along}, rho {self.rho()!r}{missed})"
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_effort, checked_labels, checked_points
-from netgrain.complexity.estimators import BATCH, ESTIMATORS, geometric_complexity
+from netgrain.complexity.estimators import BATCH, ESTIMATORS, Estimator, geometric_complexity
 from netgrain.complexity.functions import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.families.failures import NotFinite, check_not_lazy
@@ -41,19 +41,50 @@ NAMES = {
 
 
 class ComplexityTracker(Tracker):
-    """Measures the geometric complexity of a model in any training loop; call it with the step.
+    """Geometric complexity of a model in any training loop; call it with the step.
 
-    GC = (1/n) Σᵢ ‖∂f/∂x (xᵢ)‖²_F on a fixed random subset of X: `points` of them, chosen by `seed` (None: all). With it
-    come GC over the summed variance of the outputs, with labels y the median margin (f_y − the largest other), GC over
-    its square (nan while it is not positive) and the accuracy, and with X_test= the same GC there and the gap.
-
-    every: measured at the first call and whenever a multiple of it is reached. of, layer, estimator, rel_error: as in
-    `geometric_complexity`; margins and accuracy are of the logits whatever these say. log: called with a dict of plain
-    floats and the step, after every measurement (`to_tensorboard` makes one).
+    Measures GC = (1/n) Σᵢ ‖∂f/∂x (xᵢ)‖²_F on fixed points, GC over the summed variance of the outputs and, with labels,
+    the median margin (f_y − the largest other), GC over its square (nan while it is not positive) and the accuracy.
 
     The model is measured in eval mode and in its own precision, autocast or not, torch.no_grad() or not. Modes,
     gradients, buffers and random states are left as found; nothing but numbers is kept. A model that has diverged gives
     nan and one warning: a training is not ended by being watched.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in train or eval mode.
+    X : Tensor of shape (samples, *input_shape)
+        Points of which a fixed random subset is measured.
+    y : Tensor of shape (samples,), optional
+        Labels: with them come margin, GC over its square, and accuracy.
+    X_test : Tensor of shape (samples, *input_shape), optional
+        Held-out points: with them come their GC and the gap.
+    every : int, default 10
+        Measure at the first call and whenever a multiple of it is reached.
+    of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
+        What is differentiated; margins and accuracy are of the logits in any case.
+    layer : str, optional
+        Name of a submodule: the map from the input to its output is measured instead.
+    points : int or None, default 256
+        Size of the subset, chosen by `seed`; None takes all.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    seed : int, default 0
+        Seed of everything random.
+    log : callable, optional
+        Called as ``log(dict of floats, step)`` after every measurement; `to_tensorboard` makes one.
+
+    See Also
+    --------
+    netgrain.GeometryTracker : The geometry itself while models train.
+    netgrain.complexity.geometric_complexity : The number that is tracked.
+
+    Examples
+    --------
+    With f = a·x the complexity is 2a² and the margin at (1, 0) is a.
 
     >>> net = nn.Linear(2, 2, bias=False)
     >>> tracker = ComplexityTracker(net, torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]), every=5)
@@ -77,7 +108,7 @@ class ComplexityTracker(Tracker):
         of: Of = "logits",
         layer: str | None = None,
         points: int | None = 256,
-        estimator: str = "auto",
+        estimator: Estimator = "auto",
         rel_error: float = 0.02,
         seed: int = 0,
         log: Log | None = None,
@@ -94,7 +125,8 @@ class ComplexityTracker(Tracker):
         check_not_lazy(model, "the model")
         check_effort(rel_error, None, 1)
         self.model, self.of, self.layer = model, of, layer
-        self.estimator, self.rel_error, self.seed = known_name("estimator", estimator, ESTIMATORS), rel_error, seed
+        known_name("estimator", estimator, ESTIMATORS)
+        self.estimator, self.rel_error, self.seed = estimator, rel_error, seed
         X = self._checked(X)
         chosen = _subset(len(X), points, derived_seed(seed, "complexity points"))
         self.X = X[chosen]  # what is measured; a copy
@@ -226,7 +258,10 @@ class ComplexityTracker(Tracker):
         return names + (["gc_test", "gap"] if self.X_test is not None else [])
 
     def panels(self) -> list[Panel]:
-        """The complexity; it and its normalised versions over their first value; accuracy and loss, where known."""
+        """What `plot` draws: the complexity, its normalised versions, the outcome.
+
+        The last panel holds accuracy and loss, where they are known.
+        """
         complexity = [Line("gc", "measured on X", 0), Line("gc_test", "held out", 1, dashed=True)]
         relative = [
             Line("gc", NAMES["gc"], 0),
@@ -266,26 +301,112 @@ class ComplexityTracker(Tracker):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """The history and what it belongs to, as plain values: for a checkpoint of your own."""
+        """History as plain values, for a checkpoint of your own."""
         values = {n: [[v.value, v.stderr, v.n] for v in vs] for n, vs in self._values.items()}
         return {"identity": self._identity(), "every": self.every, "steps": list(self.steps), "values": values}
 
     def load_state_dict(self, state: dict[str, Any], *, source: str = "the state") -> None:
-        """Go on with a history; one of another model, other points or other options is refused."""
+        """Resume a history; one of another model, other points or options is refused.
+
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
+        source : str, default "the state"
+            Where it came from, for error messages.
+        """
         self._check_identity(state["identity"], source, "pass the model, data and options it was made with")
         self._go_on(state["steps"], state["values"])
 
     def save(self, path: str | Path) -> Path:
-        """The history in one safetensors file; `load` goes on from it."""
+        """Write the history to one safetensors file, from which `load` resumes.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         return write_packed(path, "complexity tracker", self.state_dict(), {})
 
     @classmethod
     def load(
-        cls, path: str | Path, model: nn.Module, X: Tensor, y: Tensor | None = None, **options: Any
+        cls,
+        path: str | Path,
+        model: nn.Module,
+        X: Tensor,
+        y: Tensor | None = None,
+        *,
+        X_test: Tensor | None = None,
+        every: int | None = None,
+        of: Of = "logits",
+        layer: str | None = None,
+        points: int | None = 256,
+        estimator: Estimator = "auto",
+        rel_error: float = 0.02,
+        seed: int = 0,
+        log: Log | None = None,
     ) -> ComplexityTracker:
-        """Go on with the history of a file, with the model as trained so far, the same data and the same options."""
+        """Resume the history of a file, with the same data and options.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+        model : torch.nn.Module
+            The network, in train or eval mode.
+        X : Tensor of shape (samples, *input_shape)
+            Points of which a fixed random subset is measured.
+        y : Tensor of shape (samples,), optional
+            Labels: with them come margin, GC over its square, and accuracy.
+        X_test : Tensor of shape (samples, *input_shape), optional
+            Held-out points: with them come their GC and the gap.
+        every : int, optional
+            As in the file, by default.
+        of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
+            What is differentiated; margins and accuracy are of the logits in any case.
+        layer : str, optional
+            Name of a submodule: the map from the input to its output is measured instead.
+        points : int or None, default 256
+            Size of the subset, chosen by `seed`; None takes all.
+        estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+            How ‖J‖² is found, as in `geometric_complexity`.
+        rel_error : float, default 0.02
+            Relative standard error that random vectors aim at.
+        seed : int, default 0
+            Seed of everything random.
+        log : callable, optional
+            Called as ``log(dict of floats, step)`` after every measurement; `to_tensorboard` makes one.
+
+        Returns
+        -------
+        ComplexityTracker
+            A tracker with the history of the file.
+
+        Raises
+        ------
+        NetgrainError
+            If the file belongs to another model, other points or other options.
+        """
         state, _ = read_packed(path, "complexity tracker")
-        tracker = cls(model, X, y, **({"every": state["every"]} | options))
+        tracker = cls(
+            model,
+            X,
+            y,
+            X_test=X_test,
+            every=state["every"] if every is None else every,
+            of=of,
+            layer=layer,
+            points=points,
+            estimator=estimator,
+            rel_error=rel_error,
+            seed=seed,
+            log=log,
+        )
         tracker.load_state_dict(state, source=str(path))
         return tracker
 
@@ -312,8 +433,20 @@ class ComplexityTracker(Tracker):
 
 
 def to_tensorboard(writer: Any) -> Log:
-    """A `log=` that writes scalars to a torch.utils.tensorboard.SummaryWriter.
+    """A ``log=`` that writes scalars to a TensorBoard SummaryWriter.
 
+    Parameters
+    ----------
+    writer : torch.utils.tensorboard.SummaryWriter
+        Anything with ``add_scalar(name, value, step)``.
+
+    Returns
+    -------
+    callable
+        ``log(dict of floats, step)``.
+
+    Examples
+    --------
     >>> class Writer:
     ...     def add_scalar(self, name, value, step):
     ...         print(step, name, value)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.callbacks import MissingExtra, TrackerInside, labels, random_batch
 from netgrain.complexity.checks import unwrapped
+from netgrain.complexity.estimators import Estimator
 from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker
 from netgrain.runtime.errors import NetgrainError
@@ -58,7 +59,7 @@ class ComplexityCallback(TrackerInside, TrainerCallback):  # type: ignore[misc]
         of: Of = "logits",
         layer: str | None = None,
         points: int | None = 256,
-        estimator: str = "auto",
+        estimator: Estimator = "auto",
         rel_error: float = 0.02,
         seed: int = 0,
     ) -> None:

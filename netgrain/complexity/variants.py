@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,12 +26,14 @@ from netgrain.complexity.estimators import (
     ESTIMATORS,
     FEW_OUTPUTS,
     Complexity,
+    Estimator,
     SquaredNorms,
     geometric_complexity,
     squared_norms,
 )
-from netgrain.complexity.functions import MeasuredFunction, map_of
+from netgrain.complexity.functions import MeasuredFunction, Of, map_of
 from netgrain.complexity.jacobian_products import Jacobians
+from netgrain.families.outputs import Output
 from netgrain.families.probes import Data
 from netgrain.geometry.of_models import geometry_of
 from netgrain.runtime.devices import in_double
@@ -49,12 +52,56 @@ MOST_NUMBERS = 2**24  # of the Jacobians held at a time
 
 
 @one_thread()
-def normalised_complexity(model: nn.Module, X: Tensor, **options: Any) -> Complexity:
-    """Complexity per output variance, R = GC / Σ_c Var(f_c) over the points: the mean squared frequency of f.
+def normalised_complexity(
+    model: nn.Module,
+    X: Tensor,
+    *,
+    estimator: Estimator = "auto",
+    rel_error: float = 0.02,
+    vectors: int | None = None,
+    layer: str | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Complexity:
+    """Complexity per output variance, R = GC / Σ_c Var(f_c) over the points.
 
-    Free of the scale of the outputs; ‖w‖² for f = sin(w·x) with a uniform phase. options: estimator, rel_error,
-    vectors, layer, batch, seed, progress as in `geometric_complexity`.
+    The mean squared frequency of f, free of the scale of the outputs: ‖w‖² for f = sin(w·x) with a uniform phase.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    vectors : int, optional
+        Random vectors (or outputs) per point; by default as many as `rel_error` needs.
+    layer : str, optional
+        Name of a submodule: the map from the input to its output is measured instead.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Complexity
+        R, with the standard error of GC over the variance.
+
+    Raises
+    ------
+    NetgrainError
+        If the outputs do not vary over the points.
+
+    Examples
+    --------
     >>> x = torch.arange(8)[:, None] * (2 * torch.pi / 8)
     >>> class Wave(nn.Module):
     ...     def forward(self, x):
@@ -62,14 +109,30 @@ def normalised_complexity(model: nn.Module, X: Tensor, **options: Any) -> Comple
     >>> round(normalised_complexity(Wave(), x), 4)
     9.0
     """
-    with map_of(model, X, layer=options.pop("layer", None)) as f:
-        norms = squared_norms(f, **options)
-        return _per_variance(norms, f.outputs(options.get("batch", BATCH)), described(f.X))
+    with map_of(model, X, layer=layer) as f:
+        norms = squared_norms(
+            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
+        )
+        return _per_variance(norms, f.outputs(batch), described(f.X))
 
 
 @dataclass(frozen=True)
 class MarginComplexity:
-    """GC / γ², and the margin γ it was divided by; `note` says why the value is not finite, where it is not."""
+    """GC / γ², and the margin γ it was divided by.
+
+    Attributes
+    ----------
+    value : Complexity
+        GC / γ²; infinite where γ is not positive.
+    gamma : float
+        The quantile of the margins.
+    quantile : float
+        Which one.
+    wrong : float
+        Share of the points with a margin of at most zero.
+    note : str
+        Why the value is not finite, where it is not.
+    """
 
     value: Complexity
     gamma: float
@@ -78,6 +141,7 @@ class MarginComplexity:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         return {
             **self.value.as_dict(),
             "gamma": self.gamma,
@@ -93,13 +157,60 @@ class MarginComplexity:
 
 @one_thread()
 def margin_complexity(
-    model: nn.Module, X: Tensor, y: Tensor, *, quantile: float = 0.5, **options: Any
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    *,
+    quantile: float = 0.5,
+    estimator: Estimator = "auto",
+    rel_error: float = 0.02,
+    vectors: int | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> MarginComplexity:
-    """Complexity per squared margin, GC / γ²: γ is a quantile of f_y − max_{j≠y} f_j over the points (median: 0.5).
+    """Complexity per squared margin, GC / γ².
 
-    Cross-entropy makes outputs grow for ever, and GC with their square; this quotient does not. With one output and
-    labels 0 and 1 the margin is ±f. Where γ is not positive the value is infinite, and the note says so.
+    γ is a quantile of f_y − max_{j≠y} f_j over the points. Cross-entropy makes outputs grow for ever, and GC with
+    their square; this quotient does not. With one output and labels 0 and 1 the margin is ±f.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    y : Tensor of shape (samples,)
+        Labels, whole numbers from 0.
+    quantile : float, default 0.5
+        Which quantile of the margins γ is; 0.5 is the median.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    vectors : int, optional
+        Random vectors (or outputs) per point; by default as many as `rel_error` needs.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    MarginComplexity
+        The quotient, γ and the share of wrong points. Where γ is not positive the value is infinite, and
+        ``note`` says why.
+
+    References
+    ----------
+    .. [1] Munn, Dherin, Gonzalvo, "A margin-based multiclass generalization bound via geometric
+       complexity", arXiv 2405.18590.
+
+    Examples
+    --------
     >>> net = nn.Linear(2, 2, bias=False)
     >>> _ = net.weight.data.copy_(3 * torch.eye(2))
     >>> margin_complexity(net, torch.eye(2), torch.tensor([0, 1]))  # 2 · 3² / 3²
@@ -107,9 +218,11 @@ def margin_complexity(
     """
     _check_quantile(quantile)
     with map_of(model, X) as f:
-        outputs = f.outputs(options.get("batch", BATCH))
-        margin = margins(outputs, y)
-        return _per_margin(squared_norms(f, **options), margin, quantile, described(f.X))
+        margin = margins(f.outputs(batch), y)
+        norms = squared_norms(
+            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
+        )
+        return _per_margin(norms, margin, quantile, described(f.X))
 
 
 def margins(outputs: Tensor, y: Tensor) -> Tensor:
@@ -129,7 +242,17 @@ def margins(outputs: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PartComplexity:
-    """Complexity of each part: of the points of each class, or of the map from the input to each layer."""
+    """Complexity of each part: of the points of each class, or up to each layer.
+
+    Attributes
+    ----------
+    of : {"class", "layer"}
+        What the parts are.
+    parts : dict of str to Complexity
+        The complexity of each part, by name.
+    skipped : dict of str to str
+        Layers that could not be measured, and why.
+    """
 
     of: str  # "class" or "layer"
     parts: dict[str, Complexity]
@@ -139,6 +262,7 @@ class PartComplexity:
         return self.parts[known_name(self.of, str(name), self.parts)]
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, by name."""
         return {name: value.as_dict() for name, value in self.parts.items()}
 
     def __repr__(self) -> str:
@@ -150,12 +274,59 @@ class PartComplexity:
 
 @one_thread()
 def per_class_complexity(
-    model: nn.Module, X: Tensor, y: Tensor, *, classes: Sequence[str] = (), **options: Any
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    *,
+    classes: Sequence[str] = (),
+    estimator: Estimator = "auto",
+    rel_error: float = 0.02,
+    vectors: int | None = None,
+    of: Of = "logits",
+    layer: str | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> PartComplexity:
-    """Geometric complexity over the points of each class; weighted by their numbers the classes add up to GC.
+    """Geometric complexity over the points of each class.
 
-    y: (n,) whole numbers; classes: names for them. options as in `geometric_complexity`.
+    Weighted by their numbers of points the classes add up to GC.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    y : Tensor of shape (samples,)
+        Labels, whole numbers from 0.
+    classes : sequence of str, default ()
+        Names of the classes.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    vectors : int, optional
+        Random vectors (or outputs) per point; by default as many as `rel_error` needs.
+    of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
+        What is differentiated, as in `geometric_complexity`.
+    layer : str, optional
+        Name of a submodule: the map from the input to its output is measured instead.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    PartComplexity
+        One complexity for each class with points, by label or name.
+
+    Examples
+    --------
     >>> class Square(nn.Module):
     ...     def forward(self, x):
     ...         return x**2 / 2
@@ -163,21 +334,62 @@ def per_class_complexity(
     >>> found[0].value, found[1].value
     (5.0, 25.0)
     """
-    of, layer = options.pop("of", "logits"), options.pop("layer", None)
     with map_of(model, X, of, layer) as f:
         labels = checked_labels(y, f.n)
-        return _per_class(squared_norms(f, **options), labels, classes, f.X)
+        norms = squared_norms(
+            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
+        )
+        return _per_class(norms, labels, classes, f.X)
 
 
 @one_thread()
 def per_layer_complexity(
-    model: nn.Module, X: Tensor, layers: Sequence[str] | None = None, **options: Any
+    model: nn.Module,
+    X: Tensor,
+    layers: Sequence[str] | None = None,
+    *,
+    estimator: Estimator = "auto",
+    rel_error: float = 0.02,
+    vectors: int | None = None,
+    of: Of = "logits",
+    batch: int = BATCH,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> PartComplexity:
-    """Geometric complexity of the map from the input to the output of each layer, in the order of the model.
+    """Geometric complexity of the map from the input to each layer.
 
-    layers: names of submodules; None takes all modules without children, and tells which of them cannot be measured
-    (applied more than once, not reached, cut off from the input). options as in `geometric_complexity`.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    layers : sequence of str, optional
+        Names of submodules; by default all modules without children, in the order of the model.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    vectors : int, optional
+        Random vectors (or outputs) per point; by default as many as `rel_error` needs.
+    of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
+        What is differentiated, as in `geometric_complexity`.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
 
+    Returns
+    -------
+    PartComplexity
+        One complexity for each layer. Without `layers`, ``skipped`` names those that cannot be measured
+        (applied more than once, not reached, cut off from the input).
+
+    Examples
+    --------
     >>> net = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
     >>> for layer in net:
     ...     _ = layer.weight.data.fill_(2.0)
@@ -191,12 +403,22 @@ def per_layer_complexity(
         raise NetgrainError(f"{type(model).__name__} has no layers to look at; expected a model with submodules.")
     with map_of(model, X):  # what is wrong with the model or the data is said before layers are skipped
         pass
-    progress = options.pop("progress", None)
     parts, skipped = {}, {}
     with Bar("complexity of layers", len(names), progress) as bar:
         for name in names:
             try:
-                parts[name] = geometric_complexity(model, X, layer=name, progress=False, **options)
+                parts[name] = geometric_complexity(
+                    model,
+                    X,
+                    estimator=estimator,
+                    rel_error=rel_error,
+                    vectors=vectors,
+                    of=of,
+                    layer=name,
+                    batch=batch,
+                    seed=seed,
+                    progress=False,
+                )
             except NetgrainError as e:
                 if given:
                     raise
@@ -205,18 +427,57 @@ def per_layer_complexity(
     return PartComplexity("layer", parts, skipped)
 
 
-def agop(model: nn.Module, X: Tensor, **options: Any) -> Geometry:
-    """The average gradient outer product of a model over data, (1/n) Σ J(xᵢ)ᵀJ(xᵢ): its geometry.
+def agop(
+    model: nn.Module,
+    X: Tensor,
+    *,
+    output: Output = "all",
+    probes: int | None = None,
+    seed: int = 0,
+    keep: int = 64,
+    progress: bool | None = None,
+) -> Geometry:
+    """Average gradient outer product of a model over data, (1/n) Σ J(xᵢ)ᵀJ(xᵢ).
 
-    Its eigenvectors are the input directions the model reacts to (Radhakrishnan et al., arXiv 2212.13881), its trace is
-    the geometric complexity. The same object as `netgrain.geometry_of([model], Data(X))`, whose options it takes.
+    The same object as ``netgrain.geometry_of([model], Data(X))``. Its eigenvectors are the input directions the model
+    reacts to, its trace is the geometric complexity.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count; ``"all"`` sums over outputs.
+    probes : int, optional
+        Number of points to use; by default all.
+    seed : int, default 0
+        Seed of everything random.
+    keep : int, default 64
+        Leading directions to keep when the input is too large for anything but a sketch.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Geometry
+        G over d = prod(input_shape) coordinates.
+
+    References
+    ----------
+    .. [1] Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism of feature learning in deep fully
+       connected networks and kernel machines that recursively learn features", arXiv 2212.13881.
+
+    Examples
+    --------
     >>> net = nn.Linear(2, 1)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 2.0]]))
     >>> agop(net, torch.zeros(3, 2)).trace.value
     5.0
     """
-    return geometry_of([model], Data(X), **options)
+    return geometry_of([model], Data(X), output=output, probes=probes, seed=seed, keep=keep, progress=progress)
 
 
 # --- all at once ------------------------------------------------------------------------------------------------------
@@ -224,7 +485,21 @@ def agop(model: nn.Module, X: Tensor, **options: Any) -> Geometry:
 
 @dataclass(frozen=True)
 class Complexities:
-    """The variants of geometric complexity of one model on one set of points; None where one has no meaning."""
+    """The variants of geometric complexity of one model on one set of points.
+
+    Attributes
+    ----------
+    logits : Complexity
+        GC of the outputs.
+    softmax, centred, fisher : Complexity or None
+        GC of the probabilities, of the outputs without their mean, and of log p; None for one output.
+    per_variance : Complexity or None
+        GC over the variance of the outputs; None where they do not vary.
+    per_margin : MarginComplexity or None
+        GC over the squared margin; None without labels.
+    per_class : PartComplexity or None
+        GC of each class; None without labels.
+    """
 
     logits: Complexity
     softmax: Complexity | None
@@ -236,6 +511,7 @@ class Complexities:
 
     @property
     def inputs(self) -> str:
+        """The input space in words."""
         return self.logits.inputs
 
     def variants(self) -> dict[str, Complexity]:
@@ -245,6 +521,7 @@ class Complexities:
         return {name: value for name, value in named.items() if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         found: dict[str, Any] = {name: value.as_dict() for name, value in self.variants().items()}
         if self.per_margin is not None:
             found["per_margin"] = self.per_margin.as_dict()
@@ -262,16 +539,49 @@ def complexities(
     y: Tensor | None = None,
     *,
     classes: Sequence[str] = (),
-    estimator: str = "auto",
+    estimator: Estimator = "auto",
     rel_error: float = 0.02,
     quantile: float = 0.5,
     batch: int = BATCH,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Complexities:
-    """All variants of geometric complexity in one object; up to 16 outputs from one set of backward passes.
+    """All variants of geometric complexity in one object.
 
-    With labels y also per margin and per class. Softmax, centred and Fisher need two outputs or more.
+    Up to 16 outputs they come from one set of backward passes. Softmax, centred and Fisher need two outputs or more.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
+        found.
+    X : Tensor of shape (samples, *input_shape)
+        Points at which slopes are measured, in the input space in which steepness counts.
+    y : Tensor of shape (samples,), optional
+        Labels, whole numbers from 0: with them also per margin and per class.
+    classes : sequence of str, default ()
+        Names of the classes.
+    estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
+        How ‖J‖² is found, as in `geometric_complexity`.
+    rel_error : float, default 0.02
+        Relative standard error that random vectors aim at.
+    quantile : float, default 0.5
+        Which quantile of the margins is divided by.
+    batch : int, default 256
+        Points that are differentiated together; the result does not depend on it beyond rounding.
+    seed : int, default 0
+        Seed of everything random.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Complexities
+        The variants, None where one has no meaning.
+
+    Examples
+    --------
+    With f = x and p = ½, M = diag p − ppᵀ is ½(I − 11ᵀ/2).
 
     >>> net = nn.Linear(2, 2, bias=False)
     >>> _ = net.weight.data.copy_(torch.eye(2))
@@ -286,20 +596,16 @@ def complexities(
         inputs, outputs = described(f.X), f.outputs(batch)
         labels = None if y is None else checked_labels(y, f.n, f.k, logit=True)
         gauges = GAUGES if f.k > 1 else ("logits",)
-        options: dict[str, Any] = {
-            "estimator": estimator,
-            "rel_error": rel_error,
-            "batch": batch,
-            "seed": seed,
-            "progress": progress,
-        }
+        squares = partial(
+            squared_norms, estimator=estimator, rel_error=rel_error, batch=batch, seed=seed, progress=progress
+        )
         if f.k <= FEW_OUTPUTS and estimator in ("auto", "exact"):
             norms = {kind: SquaredNorms(v, 0 * v, 0, "exact", 0) for kind, v in _from_grams(f, batch, progress).items()}
         else:
-            norms = {"logits": squared_norms(f, **options)}
+            norms = {"logits": squares(f)}
             for kind in gauges[1:]:
                 with map_of(model, X, kind) as g:
-                    norms[kind] = squared_norms(g, **options)
+                    norms[kind] = squares(g)
         values = {kind: norms[kind].mean(kind, inputs) for kind in gauges}
         logits, varies = norms["logits"], float(outputs.var(0, correction=0).sum()) > 0
         return Complexities(

@@ -45,21 +45,50 @@ NAMES = {
 
 
 class GeometryTracker(Tracker):
-    """Measures the geometry of models in any training loop; call it with the step.
+    """Geometry of models in any training loop; call it with the step.
 
-    models: the members, of one architecture, that your loop trains (one is enough, but has no error bars). probe: where
-    x comes from. every: measured at multiples of it, and at the first call, which gives G₀. S: the data covariance
-    (`ng.data_covariance(X)`); without it there are no correlations with S and G₀SG₀. G0: a better known geometry at
-    initialisation, such as `ng.average_geometry(make, …)`; it counts as independent of the models.
-
-    Correlations are bias-corrected and have error bars over models: those with G₀ of the same models, and the velocity
-    1 − Corr(Gᵗ, Gᵗ⁻¹), compare different models only; `.plug_in` is the naive value. At least three models are needed
-    for this, six for G₀SG₀ (all its factors come from different models); below that the value is the naive one.
+    Measures trace, effective rank, velocity 1 − Corr(Gᵗ, Gᵗ⁻¹) and the correlation with the first geometry G₀; with S
+    also the correlations with S and G₀SG₀. Correlations are bias-corrected and have error bars over models: those with
+    G₀ of the same models, and the velocity, compare different models only; ``.plug_in`` is the naive value. At least
+    three models are needed for this, six for G₀SG₀ (all its factors come from different models); below that the value
+    is the naive one.
 
     Memory is bounded: a geometry is kept as float32 gradient rows of at most 64 MiB (the points per model are thinned
-    to fit; they are the same at every step), and only G₀, the last one and at most `keep` between them are kept (of
-    steps further and further apart). Models may be in train or eval mode: they are measured in eval mode, and
-    modes, gradients, buffers and random states are left as found.
+    to fit; they are the same at every step), and only G₀, the last one and at most `keep` between them are kept, of
+    steps further and further apart. Models are measured in eval mode; modes, gradients, buffers and random states are
+    left as found.
+
+    Parameters
+    ----------
+    models : torch.nn.Module or sequence of torch.nn.Module
+        The networks, of one architecture, that your loop trains; one is enough, but has no error bars.
+    probe : Probe
+        Where x comes from.
+    every : int, default 10
+        Measure at the first call, which gives G₀, and whenever a multiple of it is reached.
+    S : Geometry or Tensor of shape (d, d), optional
+        The data covariance, ``ng.data_covariance(X)``.
+    G0 : Geometry, optional
+        A better known geometry at initialisation, such as ``ng.average_geometry(make, …)``; it counts as
+        independent of the models.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    probes : int, optional
+        Points per model; by default 128 samples of a ``Data`` probe, 8 points of another.
+    input_shape : sequence of int, optional
+        Shape of one input; a ``Data`` probe knows its own.
+    seed : int, default 0
+        Seed of everything random.
+    keep : int, default 8
+        Geometries kept between the first and the last.
+
+    See Also
+    --------
+    netgrain.ComplexityTracker : The trace alone, of one model, with margins and accuracy.
+
+    Examples
+    --------
+    G = wwᵀ has the trace ‖w‖²; (1, 0) and (1, 1) have Corr ½.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> tracker = GeometryTracker(net, Data(torch.eye(2)), every=1)
@@ -197,7 +226,18 @@ class GeometryTracker(Tracker):
     # --- files ------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Everything but the models and the probe, in one safetensors file; `load` goes on from it."""
+        """Write everything but models and probe to one safetensors file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; `load` resumes from it.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         tensors = {} if self._S is None else {"S": self._S}
         forms = {}
         for step, G in self.geometries.items():
@@ -227,7 +267,31 @@ class GeometryTracker(Tracker):
         G0: Geometry | None = None,
         output: Output = "all",
     ) -> GeometryTracker:
-        """Go on with the history of a file, with the same models (as trained so far), probe, G0 and output."""
+        """Resume the history of a file, with the models as trained so far.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+        models : torch.nn.Module or sequence of torch.nn.Module
+            The same models.
+        probe : Probe
+            The same probe.
+        G0 : Geometry, optional
+            The same as before.
+        output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+            The same as before.
+
+        Returns
+        -------
+        GeometryTracker
+            A tracker with the history of the file.
+
+        Raises
+        ------
+        NetgrainError
+            If the file belongs to other models, another probe, G0 or output.
+        """
         header, tensors = read_packed(path, "tracker")
         theirs = header["identity"]
         if theirs.get("layout") != LAYOUT:

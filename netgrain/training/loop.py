@@ -233,10 +233,28 @@ def all_finite(tensors: list[Tensor]) -> bool:
 
 
 def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = None, batch: int = 512) -> float:
-    """The share of samples whose largest output is their label, in eval mode; the model is left as found.
+    """Share of samples whose largest output is their label, in eval mode.
 
-    state: weights to use instead of the model's own, such as `Trained.state`.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network; it is left as found.
+    X : Tensor of shape (samples, *input_shape)
+        Samples.
+    y : Tensor of shape (samples,)
+        Labels, whole numbers from 0.
+    state : dict of str to Tensor, optional
+        Weights to use instead of the model's own, such as ``Trained.state``.
+    batch : int, default 512
+        Samples per forward pass.
 
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Examples
+    --------
     >>> net = nn.Linear(2, 2)
     >>> accuracy(net, torch.eye(2), torch.tensor([0, 0]), state={"weight": torch.eye(2), "bias": torch.zeros(2)})
     0.5

@@ -19,19 +19,48 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a member is trained; plain values, checked when made, `Settings(**settings.as_dict())` gives it back.
+    """How a member is trained; plain values, checked when made.
 
-    optimizer: "sgd" (with momentum) or "adam" (its own averages, 0.9 and 0.999; momentum is not used). decay="linear":
-    step t of T has learning rate lr·(1 − t/T). batch=None (or at least all samples): full batch; replacement: every
-    batch is drawn anew from all samples instead of going through them. clip: largest norm of the whole gradient.
-    loss: "cross-entropy" (mean over the batch, with label_smoothing), "sse", ½Σ(f − y)² summed over the batch, "mse",
-    its mean over the batch; for both integer labels mean one-hot targets. stop_at_loss ends training once the loss is
-    at most that: the loss of the step for full batch, the mean over the last n//batch steps (one epoch) for
-    minibatches, both before the update of their step; with stop_every the loss over all samples, looked at every so
-    many steps, so that trainings at different speeds end at the same loss. snapshots: numbers of updates after which
-    weights are kept (0: as initialised). log_every: steps between looks at the weights (are they finite?) and, off the
-    CPU, at the loss.
+    ``Settings(**settings.as_dict())`` gives it back.
 
+    Attributes
+    ----------
+    optimizer : {"sgd", "adam"}
+        SGD with momentum, or Adam with its own averages (0.9 and 0.999; `momentum` is not used).
+    lr : float
+        Learning rate.
+    momentum : float
+        Of SGD, in [0, 1).
+    weight_decay : float
+        Added to the gradient, times the weights.
+    steps : int
+        Number of updates.
+    batch : int or None
+        Samples per update; None (or at least all samples) is full batch.
+    decay : {"linear"} or None
+        ``"linear"``: step t of T has learning rate lr·(1 − t/T).
+    clip : float or None
+        Largest norm of the whole gradient.
+    loss : {"cross-entropy", "sse", "mse"}
+        Mean cross-entropy over the batch; ½Σ(f − y)² summed over the batch; its mean over the batch. For the
+        last two integer labels mean one-hot targets.
+    label_smoothing : float
+        Of cross-entropy.
+    replacement : bool
+        Draw every batch anew from all samples instead of going through them.
+    stop_at_loss : float or None
+        End training once the loss is at most that: the loss of the step for full batch, the mean over the
+        last n // batch steps (one epoch) for minibatches, both before the update of their step.
+    stop_every : int or None
+        With it `stop_at_loss` looks at the loss over all samples, every so many steps, so that trainings at
+        different speeds end at the same loss.
+    snapshots : tuple of int
+        Numbers of updates after which weights are kept (0: as initialised).
+    log_every : int
+        Steps between looks at the weights (are they finite?) and, off the CPU, at the loss.
+
+    Examples
+    --------
     >>> Settings(steps=20, batch=None).learning_rate(5)
     0.1
     >>> Settings(steps=20, decay="linear").learning_rate(5)
@@ -86,13 +115,48 @@ class Settings:
         return {**asdict(self), "snapshots": list(self.snapshots)}
 
     def learning_rate(self, step: int) -> float:
-        """Of update number `step`, counted from 0."""
+        """Learning rate of an update.
+
+        Parameters
+        ----------
+        step : int
+            Number of the update, counted from 0.
+
+        Returns
+        -------
+        float
+            The rate.
+        """
         return self.lr if self.decay is None else self.lr * (1 - step / self.steps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trained:
-    """What training one member gave. Tensors are on the CPU."""
+    """What training one member gave. Tensors are on the CPU.
+
+    Attributes
+    ----------
+    member : int
+        Number of the member.
+    state : dict of str to Tensor
+        Every parameter and buffer by name.
+    snapshots : dict of int to dict
+        Updates → state; those after an early end are missing.
+    losses : Tensor of shape (steps,)
+        Training loss of each step before its update, in float64.
+    steps : int
+        Updates that were made.
+    reached : bool or None
+        Whether ``stop_at_loss`` was met; None: not asked for.
+    diverged : bool
+        A loss or weight was not finite, and training ended there.
+    train_accuracy : float
+        In eval mode; NaN when diverged and for targets that are not labels.
+    seconds : float
+        Time it took.
+    how : str
+        "loop", "vmapped", or why it was a loop after all.
+    """
 
     member: int
     state: State  # every parameter and buffer by name
@@ -106,7 +170,20 @@ class Trained:
     how: str = "loop"  # or "vmapped", or why it was a loop after all
 
     def load_into(self, model: nn.Module, *, step: int | None = None) -> nn.Module:
-        """Copy the weights (of a snapshot, when a step is given) into a model of the same family; returns it."""
+        """Copy the weights into a model of the same family.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            A member of the family.
+        step : int, optional
+            Those of the snapshot after so many updates instead of the last ones.
+
+        Returns
+        -------
+        torch.nn.Module
+            The model itself.
+        """
         state = self._at(step)
         there = tensors_of(model)
         wrong = sorted(set(state) ^ set(there) or {n for n in state if n in there and state[n].shape != there[n].shape})
@@ -121,7 +198,20 @@ class Trained:
         return model
 
     def model(self, make: Family, *, step: int | None = None) -> nn.Module:
-        """A model of the family with these weights, in eval mode, its parameters frozen."""
+        """A model of the family with these weights, in eval mode and frozen.
+
+        Parameters
+        ----------
+        make : callable
+            The family.
+        step : int, optional
+            The weights of the snapshot after so many updates instead of the last ones.
+
+        Returns
+        -------
+        torch.nn.Module
+            A fresh model.
+        """
         return self.load_into(member(make, 0, 0), step=step)
 
     def _at(self, step: int | None) -> State:
@@ -146,10 +236,28 @@ class Trained:
 
 
 def minibatch_order(samples: int, *, seed: int, i: int, epoch: int, replacement: bool = False) -> Tensor:
-    """The order in which member i sees the samples in one epoch, (samples,): a function of these numbers alone.
+    """Order in which a member sees the samples in one epoch.
 
-    An epoch is samples // batch steps; the short rest is dropped, and another rest in the next epoch. With replacement
-    every place is drawn from all samples.
+    A function of the arguments alone. An epoch is samples // batch steps; the short rest is dropped, and another rest
+    in the next epoch.
+
+    Parameters
+    ----------
+    samples : int
+        Number of samples.
+    seed : int
+        Seed of the training.
+    i : int
+        Number of the member.
+    epoch : int
+        Number of the epoch.
+    replacement : bool, default False
+        Draw every place from all samples.
+
+    Returns
+    -------
+    Tensor of shape (samples,)
+        Indices of samples.
     """
     generator = torch.Generator().manual_seed(derived_seed(seed, "minibatches", i, epoch))
     if replacement:

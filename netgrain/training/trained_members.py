@@ -47,12 +47,59 @@ def train(
     device: torch.device | str | None = None,
     vmapped: bool | None = None,
 ) -> list[Trained]:
-    """Train members of a family (the first so many, or these), results in the order asked for.
+    """Train members of a family.
 
-    On a CPU every member is trained on one thread, in as many processes as there are cores (or `workers`), or
-    through another engine ("ray", …); the bits do not depend on that. On a GPU (or with vmapped=True) members take
-    their steps together, which gives the same numbers up to rounding; models that cannot (batch norm, dropout) are
-    trained one after the other, and `Trained.how` says why.
+    On a CPU every member is trained on one thread, in as many processes as there are cores, or through another engine;
+    results are bit-identical on every engine. On a GPU (or with vmapped=True) members take their steps together, which
+    gives the same numbers up to rounding; models that cannot (batch norm, dropout) are trained one after the other, and
+    ``Trained.how`` says why.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh module on every call.
+    X : Tensor of shape (samples, *input_shape)
+        Training samples.
+    y : Tensor of shape (samples,)
+        Labels, or floating-point targets of shape (samples, outputs) for "sse" and "mse".
+    settings : Settings
+        How a member is trained.
+    members : int or sequence of int
+        The first so many, or these.
+    seed : int, default 0
+        Member i depends on ``(seed, i)`` only.
+
+    Returns
+    -------
+    list of Trained
+        In the order asked for.
+
+    Other Parameters
+    ----------------
+    engine : Engine or str, optional
+        Where members are trained: ``"local"``, ``"processes"``, ``"ray"`` or ``"slurm"``.
+    workers : int, optional
+        Number of workers of the engine.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+    device : torch.device or str, optional
+        Device for training; by default the best one.
+    vmapped : bool, optional
+        Take the steps of several members together; the default on a GPU.
+
+    Raises
+    ------
+    NetgrainError
+        If the data do not fit the model or the loss, or the family returns the same module twice.
+
+    Warns
+    -----
+    GrainWarning
+        If vmapped=True was asked for and is not possible.
+
+    Examples
+    --------
+    The line through (1, 3) and (2, 6) has slope 3.
 
     >>> line = lambda: torch.nn.Linear(1, 1, bias=False)
     >>> X, y = torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 6.0])
@@ -112,9 +159,34 @@ def train_member(
 ) -> Trained:
     """Train member i of a family; everything random is a function of (seed, i).
 
-    With a checkpoint path the run is saved there every so many steps, and a run that was killed anywhere goes on from
-    the last save to the same bits. A file of another run (settings, seed, member, data, architecture) is refused.
-    A regulariser changes as it is used: make a new one for each member.
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh module on every call.
+    X : Tensor of shape (samples, *input_shape)
+        Training samples.
+    y : Tensor of shape (samples,)
+        Labels, or floating-point targets of shape (samples, outputs) for "sse" and "mse".
+    settings : Settings
+        How a member is trained.
+    seed : int
+        Seed of the family.
+    i : int
+        Number of the member.
+    regularizer : Regularizer, optional
+        It changes as it is used: make a new one for each member.
+    device : torch.device or str, default "cpu"
+        Where to train.
+    checkpoint : str or Path, optional
+        Save the run there; a run that was killed anywhere resumes from the last save to the same bits. A
+        file of another run (settings, seed, member, data, architecture) is refused.
+    checkpoint_every : int, default 100
+        Steps between saves.
+
+    Returns
+    -------
+    Trained
+        Weights, snapshots and losses.
     """
     if checkpoint_every < 1:
         raise NetgrainError(f"expected checkpoint_every as a number of steps ≥ 1, found {checkpoint_every}.")

@@ -29,15 +29,27 @@ class LossEvaluation:
 
 
 class Regularizer:
-    """A drop-in object for any training loop, in two lines, to be added to others with +.
+    """A drop-in regulariser for any training loop, to be added to others with +.
 
-        regularizer = L2(1e-4) + InputNoise(0.1)                    # once
-        loss = regularizer.backward(criterion, model, x, y)         # instead of criterion(model(x), y).backward()
+    ``backward`` replaces ``criterion(model(x), y).backward()``::
 
-    `backward` adds the gradient of the regularised objective to `.grad` and returns the plain loss of the batch,
-    detached. The order is fixed: noise on inputs, forward pass, noise on labels, criterion, penalties; SAM evaluates
-    all of that twice with the same draws. Randomness comes from a generator of its own (`seed=`), so that the
-    global one is left alone. `state_dict` and `load_state_dict` hold all that changes from step to step.
+        regularizer = L2(1e-4) + InputNoise(0.1)  # once
+        loss = regularizer.backward(criterion, model, x, y)
+
+    It adds the gradient of the regularised objective to ``.grad`` and returns the plain loss of the batch, detached.
+    The order is fixed: noise on inputs, forward pass, noise on labels, criterion, penalties; SAM evaluates all of that
+    twice with the same draws. Randomness comes from a generator of its own, so that the global one is left alone.
+
+    Parameters
+    ----------
+    strength : float
+        How strong it is; 0 switches it off.
+    seed : int, default 0
+        Seed of its own generator.
+
+    Examples
+    --------
+    The slope of ½w² at w = 3 is 3; the squared error is at its minimum.
 
     >>> from netgrain.training.regularizers.norms import L2
     >>> net = nn.Linear(1, 1, bias=False)
@@ -61,13 +73,50 @@ class Regularizer:
     # --- what a kind of regulariser may do ----------------------------------------------------------------------
 
     def inputs(self, x: Tensor) -> Tensor:
+        """Change the inputs of a batch, for a kind of regulariser to override.
+
+        Parameters
+        ----------
+        x : Tensor of shape (batch, *input_shape)
+            The inputs.
+
+        Returns
+        -------
+        Tensor
+            What the model is given.
+        """
         return x
 
     def targets(self, y: Tensor, outputs: Any) -> Tensor:
+        """Change the targets of a batch, for a kind of regulariser to override.
+
+        Parameters
+        ----------
+        y : Tensor of shape (batch, ...)
+            The targets.
+        outputs : Tensor
+            The model's outputs.
+
+        Returns
+        -------
+        Tensor
+            What the criterion is given.
+        """
         return y
 
     def term(self, step: LossEvaluation) -> Tensor | None:
-        """What is added to the loss; None: nothing."""
+        """Penalty on one evaluation of the loss, for a kind of regulariser to override.
+
+        Parameters
+        ----------
+        step : LossEvaluation
+            Model, parameters, inputs, outputs and loss.
+
+        Returns
+        -------
+        Tensor or None
+            What is added to the loss; None adds nothing.
+        """
         return None
 
     @property
@@ -79,6 +128,7 @@ class Regularizer:
 
     @property
     def parts(self) -> tuple[Regularizer, ...]:
+        """The regularisers of a sum, or this one alone."""
         return (self,)
 
     def __add__(self, other: Regularizer) -> Sum:
@@ -87,7 +137,25 @@ class Regularizer:
         return Sum((*self.parts, *other.parts))
 
     def penalty(self, model: nn.Module, x: Tensor) -> Tensor:
-        """The sum of the penalties on a batch, to be added to a loss of one's own: `loss + r.penalty(model, x)`."""
+        """Sum of the penalties on a batch, to be added to a loss of your own.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            The network.
+        x : Tensor of shape (batch, *input_shape)
+            The inputs.
+
+        Returns
+        -------
+        Tensor
+            One number with a gradient: ``(loss + r.penalty(model, x)).backward()``.
+
+        Raises
+        ------
+        NetgrainError
+            If a part is no penalty on the model alone, such as noise or SAM; use `backward` then.
+        """
         for part in self.parts:
             if part.needs_loss or type(part).term is Regularizer.term:
                 raise NetgrainError(
@@ -103,7 +171,24 @@ class Regularizer:
             return self._terms(LossEvaluation(model, trainable(model), x, outputs, None), x)
 
     def backward(self, criterion: Criterion, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """Add the gradient of the regularised objective to `.grad`; returns the plain loss of the batch, detached."""
+        """Add the gradient of the regularised objective to ``.grad``.
+
+        Parameters
+        ----------
+        criterion : callable
+            The loss of (outputs, targets), one number.
+        model : torch.nn.Module
+            The network.
+        x : Tensor of shape (batch, *input_shape)
+            The inputs.
+        y : Tensor of shape (batch, ...)
+            The targets.
+
+        Returns
+        -------
+        Tensor
+            The plain loss of the batch, detached.
+        """
         parameters = trainable(model)
         loss, gradients = self.gradients(criterion, model, x, y, parameters)
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -114,7 +199,28 @@ class Regularizer:
     def gradients(
         self, criterion: Criterion, model: nn.Module, x: Tensor, y: Tensor, parameters: Sequence[Tensor]
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """(plain loss, gradient of the regularised objective for each parameter); `.grad` is not touched."""
+        """Gradient of the regularised objective; ``.grad`` is not touched.
+
+        Parameters
+        ----------
+        criterion : callable
+            The loss of (outputs, targets), one number.
+        model : torch.nn.Module
+            The network.
+        x : Tensor of shape (batch, *input_shape)
+            The inputs.
+        y : Tensor of shape (batch, ...)
+            The targets.
+        parameters : sequence of Tensor
+            What to differentiate with respect to.
+
+        Returns
+        -------
+        loss : Tensor
+            The plain loss, detached.
+        gradients : list of Tensor or None
+            One for each parameter.
+        """
         radius = sum(part.radius for part in self.parts)
         with torch.enable_grad():
             if not radius:
@@ -157,11 +263,17 @@ class Regularizer:
     # --- state --------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        """Tensors by name: random generators, and the vectors of power iterations."""
+        """Random generators and vectors of power iterations, as tensors by name."""
         return {f"{i}/{name}": t for i, part in enumerate(self.parts) for name, t in part._state().items()}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on as the regulariser that `state` was taken from; it must be made the same way."""
+        """Resume as the regulariser that a state was taken from.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            What `state_dict` returned; the regulariser must be made the same way.
+        """
         for i, part in enumerate(self.parts):
             mine = {name.removeprefix(f"{i}/"): t for name, t in state.items() if name.startswith(f"{i}/")}
             if "generator" not in mine:
@@ -182,7 +294,13 @@ class Regularizer:
 
 
 class Sum(Regularizer):
-    """Several regularisers at once, made with +."""
+    """Several regularisers at once, made with +.
+
+    Parameters
+    ----------
+    parts : sequence of Regularizer
+        Different objects, at most one of them SAM.
+    """
 
     def __init__(self, parts: Sequence[Regularizer]) -> None:
         self._parts = tuple(parts)
@@ -193,6 +311,7 @@ class Sum(Regularizer):
 
     @property
     def parts(self) -> tuple[Regularizer, ...]:
+        """The regularisers of the sum."""
         return self._parts
 
     def __repr__(self) -> str:

@@ -12,11 +12,33 @@ from netgrain.training.regularizers.base import Regularizer, checked_strength, f
 
 
 class InputNoise(Regularizer):
-    """x + σ·N(0, I), which adds (σ²/2)·GC to a squared error, exactly for affine maps."""
+    """Gaussian noise on the inputs, x + σ·N(0, I), fresh in every step.
+
+    It adds (σ²/2)·GC to a squared error, exactly for affine maps.
+
+    Parameters
+    ----------
+    strength : float
+        The standard deviation σ.
+    seed : int, default 0
+        Seed of its own generator.
+    """
 
     what = "standard deviation"
 
     def inputs(self, x: Tensor) -> Tensor:
+        """Inputs with noise.
+
+        Parameters
+        ----------
+        x : Tensor of shape (batch, *input_shape)
+            The inputs.
+
+        Returns
+        -------
+        Tensor
+            x + σ·N(0, I).
+        """
         if not self.strength:
             return x
         if not x.is_floating_point():
@@ -27,10 +49,17 @@ class InputNoise(Regularizer):
 
 
 class LabelNoise(Regularizer):
-    """Labels that are replaced by a random class with probability p, targets y + p·N(0, I) where they are real numbers.
+    """Noise on the labels, fresh in every step.
 
-    The random class may be the right one. Drawn again in every step: labels that are wrong once and for all are
-    memorised, and then complexity goes up, not down.
+    Labels are replaced by a random class with probability p, which may be the right one; targets that are real numbers
+    become y + p·N(0, I). Labels that are wrong once and for all are memorised, and then complexity goes up, not down.
+
+    Parameters
+    ----------
+    strength : float
+        The probability p, or the standard deviation for real targets.
+    seed : int, default 0
+        Seed of its own generator.
     """
 
     what = "probability"
@@ -39,6 +68,20 @@ class LabelNoise(Regularizer):
         super().__init__(strength, seed=seed)
 
     def targets(self, y: Tensor, outputs: Any) -> Tensor:
+        """Targets with noise.
+
+        Parameters
+        ----------
+        y : Tensor of shape (batch, ...)
+            The targets.
+        outputs : Tensor
+            The model's outputs, whose number is the number of classes.
+
+        Returns
+        -------
+        Tensor
+            Noisy targets.
+        """
         if not self.strength:
             return y
         if y.is_floating_point():

@@ -9,20 +9,52 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer, Sta
 
 
 class L2(Regularizer):
-    """λ·‖θ‖², over all parameters that are trained, biases too.
+    """Weight decay as a penalty, λ·‖θ‖² over all trained parameters.
 
-    It bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
+    Biases count, too. It bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
+
+    Parameters
+    ----------
+    strength : float
+        λ.
+    seed : int, default 0
+        Seed of its own generator.
     """
 
     def term(self, step: LossEvaluation) -> Tensor:
+        """Penalty λ·‖θ‖².
+
+        Parameters
+        ----------
+        step : LossEvaluation
+            One evaluation of the loss.
+
+        Returns
+        -------
+        Tensor
+            What is added to the loss.
+        """
         return self.strength * torch.stack([p.square().sum() for p in step.parameters]).sum()
 
 
 class SpectralNorm(Regularizer):
-    """(λ/2)·Σ σ_max(W)², over all weights with two or more axes, filters as the matrix (outputs, everything else).
+    """Penalty on spectral norms, (λ/2)·Σ σ_max(W)².
 
-    σ_max is followed by one step of power iteration a call, from where the last call left it. It bounds the complexity:
+    Over all weights with two or more axes, filters as the matrix (outputs, everything else). σ_max is followed by one
+    step of power iteration a call, from where the last call left it. It bounds the complexity:
     GC ≤ (smallest width)·Π σ_max².
+
+    Parameters
+    ----------
+    strength : float
+        λ.
+    seed : int, default 0
+        Seed of its own generator.
+
+    References
+    ----------
+    .. [1] Yoshida, Miyato, "Spectral norm regularization for improving the generalizability of deep
+       learning", arXiv 1705.10941.
     """
 
     def __init__(self, strength: float, *, seed: int = 0) -> None:
@@ -30,6 +62,18 @@ class SpectralNorm(Regularizer):
         self.left: dict[str, Tensor] = {}  # parameter → leading left singular vector
 
     def term(self, step: LossEvaluation) -> Tensor | None:
+        """Penalty (λ/2)·Σ σ_max(W)²; None without matrices.
+
+        Parameters
+        ----------
+        step : LossEvaluation
+            One evaluation of the loss.
+
+        Returns
+        -------
+        Tensor or None
+            What is added to the loss.
+        """
         wanted = {id(p) for p in step.parameters}
         found = [(n, p) for n, p in step.model.named_parameters() if p.dim() >= 2 and id(p) in wanted]
         if not found:

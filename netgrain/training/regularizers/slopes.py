@@ -13,10 +13,24 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer, bat
 
 
 class GeometricComplexity(Regularizer):
-    """λ·GC = λ·(1/n) Σ ‖J(x)‖², unbiased from `vectors` random sign vectors v: ‖Jᵀv‖² (a backward pass each).
+    """Penalty on slopes, λ·GC = λ·(1/n) Σ ‖J(x)‖² on the batch.
 
-    With batch norm in train mode samples see each other and have no Jacobian of their own: the penalty is then that of
-    the network with its running statistics, for one more forward pass.
+    Unbiased, from random sign vectors v: ‖Jᵀv‖², a backward pass each. With batch norm in train mode samples see each
+    other and have no Jacobian of their own: the penalty is then that of the network with its running statistics, for
+    one more forward pass.
+
+    Parameters
+    ----------
+    strength : float
+        λ.
+    vectors : int, default 1
+        Random vectors per step.
+    seed : int, default 0
+        Seed of its own generator.
+
+    Examples
+    --------
+    A linear map with three weights of 1 has GC 3.
 
     >>> net = nn.Linear(3, 1, bias=False)
     >>> _ = nn.init.ones_(net.weight)
@@ -31,21 +45,33 @@ class GeometricComplexity(Regularizer):
         self.vectors = _count(type(self).__name__, vectors)
 
     def term(self, step: LossEvaluation) -> Tensor:
+        """Penalty λ·GC.
+
+        Parameters
+        ----------
+        step : LossEvaluation
+            One evaluation of the loss.
+
+        Returns
+        -------
+        Tensor
+            What is added to the loss.
+        """
         outputs = step.outputs
         if norms := batch_norms(step.model):
             with _evaluating(norms):
                 outputs = step.model(step.x)
         f = flat_outputs(outputs, step.x, type(self).__name__)
-        squares = [self._along(f, step.x, p) for p in range(self.count(f.shape[1]))]
-        return self.scale(f.shape[1]) * self.strength * torch.stack(squares).mean()
+        squares = [self._along(f, step.x, p) for p in range(self._passes(f.shape[1]))]
+        return self._scale(f.shape[1]) * self.strength * torch.stack(squares).mean()
 
-    def count(self, outputs: int) -> int:
+    def _passes(self, outputs: int) -> int:
         return self.vectors
 
-    def scale(self, outputs: int) -> float:
+    def _scale(self, outputs: int) -> float:
         return 1.0
 
-    def vector(self, f: Tensor, number: int) -> Tensor:
+    def _vector(self, f: Tensor, number: int) -> Tensor:
         """Random directions in the space of outputs, one per sample."""
         signs = torch.randint(0, 2, f.shape, generator=self.generator)
         return (signs * 2 - 1).to(f)
@@ -55,15 +81,32 @@ class GeometricComplexity(Regularizer):
             return f.new_zeros(())
         # outputs of different samples do not mix, so one backward pass gives Jᵀv of each; the sum is differentiated,
         # because grad_outputs= makes torch import sympy, two seconds in every process
-        along = (f * self.vector(f, number)).sum()
+        along = (f * self._vector(f, number)).sum()
         (slope,) = torch.autograd.grad(along, x, create_graph=True, allow_unused=True)
         return f.new_zeros(()) if slope is None else slope.square().sum() / len(x)
 
 
 class Jacobian(GeometricComplexity):
-    """(λ/2)·(1/n) Σ ‖J(x)‖² from random directions on the unit sphere, or exactly with vectors=None.
+    """Jacobian regularisation, (λ/2)·(1/n) Σ ‖J(x)‖².
 
-    Half of GeometricComplexity at the same strength: the usual convention of Jacobian regularisation.
+    Half of `GeometricComplexity` at the same strength, from random directions on the unit sphere.
+
+    Parameters
+    ----------
+    strength : float
+        λ.
+    vectors : int or None, default 1
+        Random vectors per step; None: exactly, one backward pass per output.
+    seed : int, default 0
+        Seed of its own generator.
+
+    References
+    ----------
+    .. [1] Hoffman, Roberts, Yaida, "Robust learning with Jacobian regularization", arXiv 1908.02729.
+
+    Examples
+    --------
+    A linear map with six weights of 1 has GC 6.
 
     >>> net = nn.Linear(3, 2, bias=False)
     >>> _ = nn.init.ones_(net.weight)
@@ -75,13 +118,13 @@ class Jacobian(GeometricComplexity):
         super().__init__(strength, vectors=vectors or 1, seed=seed)
         self.exact = vectors is None
 
-    def count(self, outputs: int) -> int:
+    def _passes(self, outputs: int) -> int:
         return outputs if self.exact else self.vectors
 
-    def scale(self, outputs: int) -> float:
+    def _scale(self, outputs: int) -> float:
         return outputs / 2  # a unit vector sees 1/outputs of the sum of squares; so does one output of all
 
-    def vector(self, f: Tensor, number: int) -> Tensor:
+    def _vector(self, f: Tensor, number: int) -> Tensor:
         if self.exact:
             one = torch.zeros_like(f)
             one[:, number] = 1
