@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 Entering = Callable[[str, nn.Module, tuple[Any, ...]], None]  # name, module, its inputs
@@ -61,6 +62,8 @@ def watching(model: nn.Module, entering: Entering | None = None, leaving: Leavin
     """Inside, every module of the model tells when it is called and when it returns."""
     handles = []
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # takes no hooks
         if entering is not None:
 
             def before(m: nn.Module, inputs: tuple[Any, ...], name: str = name) -> None:

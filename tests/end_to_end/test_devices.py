@@ -364,7 +364,7 @@ def group_networks(at: Place) -> Any:
     for relu in (False, True):
         made = member(lambda relu=relu: equivariant.GroupCNN(G, depth=2, relu=relu).float(), 0, 0, at.device)
         made.requires_grad_(True)
-        done = equivariant.train(made, x.to(at.device), y.to(at.device), group=G, epochs=5)
+        done = equivariant.exponential_descent(made, x.to(at.device), y.to(at.device), group=G, epochs=5)
         found += [done.losses, done.fourier_ratios, done.outputs, fetched(made(x.to(at.device)))]
     return found
 
