@@ -16,32 +16,56 @@ ROUNDING = 1e-9  # bounds that a value may lie on, as "in every seed", are set l
 
 @dataclass(frozen=True)
 class Claim:
-    """holds: the 95 % interval lies inside the stated bounds; fails: it lies outside; undecided: anything else.
+    """A statement of an experiment with its number, its error and its verdict.
 
-    Undecided is also a value without a spread that lies on a bound: no difference at all is neither a positive one nor
-    a negative one. Only an equality, low = high, is met on its bound.
+    A claim holds if the 95 % interval of the value lies inside the bounds of the statement, fails if it lies outside,
+    and is undecided otherwise. A value without a spread that lies on a bound is undecided as well: no difference at all
+    is neither a positive one nor a negative one. Only an equality, low = high, is met on its bound.
+
+    Attributes
+    ----------
+    kind : str
+        What is claimed, for example ``"predicted order"``.
+    statement : str
+        The claim as a sentence.
+    paper : str
+        What the paper says or shows, in words or numbers.
+    value : float
+        The measured number.
+    stderr : float
+        Its standard error.
+    n : int
+        Number of independent results behind it.
+    low, high : float or None
+        Bounds of the statement; None means unbounded.
+    verdict : {"holds", "fails", "undecided"}
+        The result.
+    note : str
+        What a reader must know beside the number.
+    subject : str
+        What it is claimed of, for example ``"LeNet, linear"``; empty if the kind says it all.
     """
 
-    kind: str  # what is claimed, such as "predicted order"
+    kind: str
     statement: str
-    paper: str  # what the paper says or shows, in words or numbers
+    paper: str
     value: float
     stderr: float
     n: int
-    low: float | None  # bounds of the statement; None: unbounded
+    low: float | None
     high: float | None
     verdict: str
     note: str = ""
-    subject: str = ""  # what it is claimed of, such as "LeNet, linear"; empty if the kind says it all
+    subject: str = ""
 
     @property
     def name(self) -> str:
-        """Subject and kind: "LeNet, linear: predicted order"."""
+        """Subject and kind, for example "LeNet, linear: predicted order"."""
         return f"{self.subject}: {self.kind}" if self.subject else self.kind
 
     @property
     def needs(self) -> str:
-        """What would decide an undecided claim, if its value and spread stay as they are; else nothing."""
+        """What would decide an undecided claim if value and spread stay; else empty."""
         if self.verdict != UNDECIDED:
             return ""
         if not math.isfinite(self.value) or not math.isfinite(self.stderr) or self.n < 2:
@@ -58,6 +82,7 @@ class Claim:
         return f"about {max(many, self.n + 1)} instead of {self.n}"
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; numbers that are not finite become None."""
         found = {"name": self.name, **asdict(self), "needs": self.needs}
         del found["kind"], found["subject"]  # the name says both
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
@@ -74,7 +99,34 @@ def claim(
     note: str = "",
     subject: str = "",
 ) -> Claim:
-    """Decide a statement low ≤ value ≤ high by the 95 % interval of the value.
+    """Judge a statement low ≤ value ≤ high by the 95 % interval of the value.
+
+    Parameters
+    ----------
+    kind : str
+        What is claimed, for example ``"predicted order"``.
+    statement : str
+        The claim as a sentence.
+    value : Estimate
+        The measured number with its error.
+    low, high : float, optional
+        Bounds of the statement; unbounded if not given.
+    paper : str, default ""
+        What the paper says or shows.
+    note : str, default ""
+        What a reader must know beside the number.
+    subject : str, default ""
+        What it is claimed of, for example ``"LeNet, linear"``.
+
+    Returns
+    -------
+    Claim
+        The statement with its verdict.
+
+    Examples
+    --------
+    Two standard errors to either side reach from 1.8 to 2.2, or from 0.9 to 1.3. A difference that is always exactly
+    zero is no evidence for a positive one.
 
     >>> claim("x", "x is at least 1", Estimate(2.0, 0.1, 10), low=1).verdict
     'holds'

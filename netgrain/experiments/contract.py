@@ -20,26 +20,62 @@ TYPICAL_COST = 45.0
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A figure, a table or a sweep that can be run: one file of a study, or one row of its table.
+    """A figure, a table or a sweep that can be run.
 
-    A file `experiments/STUDY/NAME.py` has a docstring whose first line is the title, and defines `Config`, `PRESETS`,
-    `run`, `figure`, `claims` and `COST`. A study whose experiments differ only in a few values has a module `table`
-    with `EXPERIMENTS`, a mapping from names to these objects.
+    It is one file of a study, or one row of the table of a study.
+
+    A file ``experiments/STUDY/NAME.py`` has a docstring whose first line is the title, and defines `Config`,
+    `PRESETS`, `run`, `figure`, `claims` and `COST`. A study whose experiments differ only in a few values has a module
+    ``table`` with ``EXPERIMENTS``, a mapping from names to these objects.
+
+    Attributes
+    ----------
+    name : str
+        Its name on the command line, for example ``"gc-l2"``.
+    study : {"geometry", "complexity", "equivariant"}
+        The study it belongs to.
+    title : str
+        What it shows, in one line.
+    Config : type
+        A frozen dataclass of JSON values.
+    PRESETS : mapping of str to Config
+        The configuration at each scale: ``"smoke"``, ``"laptop"`` and ``"paper"``.
+    run : callable
+        ``run(config, runner)`` computes or reads every unit; its result has all that figure and claims need.
+    figure : callable
+        ``figure(result)`` draws the result and computes nothing.
+    claims : callable
+        ``claims(result)`` judges what the paper says.
+    cost : float
+        Processor seconds at laptop scale, measured; it weighs the time that is left.
     """
 
-    name: str  # on the command line, such as "gc-l2"
-    study: str  # the STUDY of its package: "geometry", "complexity" or "equivariant"
+    name: str
+    study: str
     title: str
-    Config: Callable[..., Any]  # a frozen dataclass of JSON values
-    PRESETS: Mapping[str, Any]  # scale → configuration
-    run: Callable[[Any, Runner], Any]  # computes or reads every unit; the result has all that figure and claims need
-    figure: Callable[[Any], Figure]  # draws the result; computes nothing
+    Config: Callable[..., Any]
+    PRESETS: Mapping[str, Any]
+    run: Callable[[Any, Runner], Any]
+    figure: Callable[[Any], Figure]
     claims: Callable[[Any], Sequence[Claim]]
-    cost: float = TYPICAL_COST  # processor seconds at laptop scale, measured; it weighs the time that is left
+    cost: float = TYPICAL_COST
 
     @classmethod
     def from_file(cls, module: ModuleType, study: str) -> Experiment:
-        """The experiment that a file defines."""
+        """Make the experiment that a file defines.
+
+        Parameters
+        ----------
+        module : module
+            The imported file.
+        study : str
+            The study of its package.
+
+        Returns
+        -------
+        Experiment
+            Its parts as attributes.
+        """
         return cls(
             name=module.__name__.rpartition(".")[2].replace("_", "-"),
             study=study,

@@ -24,16 +24,43 @@ PACKAGES = ("grain", "heuristics", "equivariance")  # one per study, in the orde
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that was made or read."""
+    """An experiment that was run, or read from its folder.
+
+    Attributes
+    ----------
+    name : str
+        Name of the experiment.
+    folder : Path
+        Where its units, ``claims.json`` and ``figure.png`` are.
+    claims : list of Claim
+        What came out.
+    computed : int
+        Number of units that had to be computed; the others were in the folder.
+    """
 
     name: str
     folder: Path
     claims: list[Claim]
-    computed: int  # units that had to be computed
+    computed: int
 
 
 def names() -> list[str]:
-    """All experiments, sorted; the name of a file has dashes where the file has underscores."""
+    """Names of all experiments, sorted.
+
+    Returns
+    -------
+    list of str
+        One name for each file or table row, with dashes where a file has underscores.
+
+    See Also
+    --------
+    find : The experiment of a name.
+
+    Examples
+    --------
+    >>> names()[:2], len(names())
+    (['eq-ccq200', 'eq-d8-columns'], 42)
+    """
     return sorted(everything(), key=_natural)
 
 
@@ -75,7 +102,34 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def find(name: str) -> Experiment:
-    """The experiment of this name; only its own file is imported, or the tables of the studies."""
+    """Find an experiment by its name.
+
+    Only its own file is imported, or the tables of the studies.
+
+    Parameters
+    ----------
+    name : str
+        A name of `names`; underscores count as dashes.
+
+    Returns
+    -------
+    Experiment
+        Its configurations and the functions that run, draw and judge it.
+
+    Raises
+    ------
+    NetgrainError
+        If there is no such experiment; the message names the nearest one.
+
+    See Also
+    --------
+    run_experiment : Run it into a folder.
+
+    Examples
+    --------
+    >>> find("fig9").study, sorted(find("fig9").PRESETS)
+    ('geometry', ['laptop', 'paper', 'smoke'])
+    """
     name = name.replace("_", "-")
     file = name.replace("-", "_")
     for package in _packages():
@@ -108,7 +162,49 @@ def run_experiment(
     changes: dict[str, Any] | None = None,
     progress: bool | None = None,
 ) -> Finished:
-    """Run an experiment into a folder (or finish the one that is there), then draw and judge from the folder."""
+    """Run an experiment into a folder, draw its figure and judge its claims.
+
+    Parameters
+    ----------
+    name : str
+        A name of `names`, for example ``"fig9"``.
+    scale : {"smoke", "laptop", "paper"}
+        ``"smoke"`` takes seconds and shows only that it runs; ``"laptop"`` takes minutes on two cores; ``"paper"``
+        needs a GPU.
+    out : str or Path
+        The run folder; it must not hold a run unless you resume it.
+    engine : Engine, optional
+        Where units are computed; by default in this process. The result does not depend on it.
+    resume : bool, default False
+        Finish the run in the folder; units that are there are not computed again.
+    changes : dict, optional
+        Fields of the configuration that differ from the preset.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, after two seconds.
+
+    Returns
+    -------
+    Finished
+        The folder and the claims.
+
+    Raises
+    ------
+    NetgrainError
+        If the name or the scale is not known, if data are missing, or if the folder holds another run.
+
+    See Also
+    --------
+    conclude_again : Redraw and judge from the folder alone.
+    reproduce : Run many experiments.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     finished = run_experiment("gc-double-descent", "smoke", f"{folder}/run", progress=False)
+    >>> finished.name, finished.computed > 0
+    ('gc-double-descent', True)
+    """
     config = preset(name, scale, changes)
     with RunFolder.create(out, experiment=name, scale=scale, config=asdict(config), resume=resume) as folder:
         runner = Runner(folder, engine, progress=progress)
@@ -116,7 +212,27 @@ def run_experiment(
 
 
 def conclude_again(out: str | Path) -> Finished:
-    """Redraw the figure and judge the claims of a finished run from its folder alone."""
+    """Redraw the figure and judge the claims of a finished run from its folder.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder of a run.
+
+    Returns
+    -------
+    Finished
+        The claims as the present code judges them; ``claims.json`` and ``figure.png`` are written anew.
+
+    Raises
+    ------
+    NetgrainError
+        If the folder holds no run of an experiment, or one with another configuration.
+
+    See Also
+    --------
+    run_experiment : Run an experiment into a folder.
+    """
     folder = RunFolder.open(out)
     name, asked = folder.about.get("experiment"), folder.about.get("config")
     if not isinstance(name, str) or not isinstance(asked, dict):

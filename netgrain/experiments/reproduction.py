@@ -29,27 +29,62 @@ FIRST = "geometry"  # the study that is run first
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One experiment of a reproduction."""
+    """One experiment of a reproduction.
+
+    Attributes
+    ----------
+    name : str
+        Name of the experiment.
+    study : str
+        The study it belongs to.
+    title : str
+        What it shows, in one line.
+    claims : list of Claim
+        What came out; empty if it could not be run.
+    core_seconds : float
+        Processor time of its units.
+    problem : str
+        Why it could not be run; empty if it was.
+    """
 
     name: str
     study: str
     title: str
     claims: list[Claim]
     core_seconds: float
-    problem: str = ""  # why it could not be run
+    problem: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
+    """Every claim of the experiments that were run into one folder.
+
+    Attributes
+    ----------
+    folder : Path
+        Where the run folders of the experiments are.
+    scale : str
+        The scale of all of them.
+    parts : list of Part
+        One for each experiment.
+    wall : float
+        Seconds on the clock, over all sessions.
+    about : dict
+        Versions and hardware.
+    date : str
+        The day on which it was finished.
+    """
+
     folder: Path
     scale: str
     parts: list[Part]
-    wall: float  # seconds on the clock, over all sessions
-    about: dict[str, Any]  # versions and hardware
+    wall: float
+    about: dict[str, Any]
     date: str
 
     @property
     def claims(self) -> list[tuple[str, Claim]]:
+        """Name of the experiment and claim, for all claims."""
         return [(part.name, c) for part in self.parts for c in part.claims]
 
     @property
@@ -110,9 +145,48 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Reproduction:
-    """Run the experiments into a folder (or finish what is there) and collect their claims.
+    """Run experiments into one folder and collect their claims.
 
-    An experiment that cannot be run here (no data) is reported as such, and the others go on.
+    An experiment that cannot be run, for example because its data are missing, is reported, and the others still run.
+
+    Parameters
+    ----------
+    scale : {"smoke", "laptop", "paper"}
+        The scale of all experiments.
+    out : str or Path
+        The folder; each experiment gets a run folder inside.
+    only : sequence of str, optional
+        Names of experiments, or the studies ``"geometry"``, ``"complexity"`` and ``"equivariant"``; all by default.
+    engine : Engine, optional
+        Where units are computed; by default in this process.
+    resume : bool, default False
+        Finish the reproduction in the folder.
+    progress : bool, optional
+        Show progress bars; by default on a terminal, after two seconds.
+    say : callable, optional
+        Called with a line before and after each experiment.
+
+    Returns
+    -------
+    Reproduction
+        The claims of all experiments, with times and versions.
+
+    Raises
+    ------
+    NetgrainError
+        If a name or the scale is not known, or if the folder holds another reproduction.
+
+    See Also
+    --------
+    run_experiment : Run one experiment.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = reproduce("smoke", f"{folder}/all", only=["gc-double-descent"], progress=False)
+    >>> [part.name for part in found.parts], len(found.claims) > 0
+    (['gc-double-descent'], True)
     """
     names = chosen(only)
     for name in names:

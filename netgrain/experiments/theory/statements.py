@@ -19,22 +19,46 @@ SIGMAS = 4.0  # standard errors within which a measured number equals a predicte
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One number of one statement.
+    """One number of one statement of the paper on geometric inductive biases.
 
-    `paper` is the verdict on what the paper prints (empty where it prints nothing that this number could contradict),
-    `corrected` the verdict on what is predicted here.
+    Attributes
+    ----------
+    name : str
+        The statement, for example ``"theorem-3.1"``; the table in `measuring` fills it in.
+    quantity : str
+        What was measured.
+    claim : str
+        What the paper says.
+    assumptions : str
+        What the statement and the measurement assume.
+    measured : Estimate
+        The number with its error.
+    predicted : float or None
+        What is true; None if nothing is predicted.
+    printed : str
+        What the paper prints for this number.
+    paper : str
+        Verdict on what is printed; empty if the number could not contradict it.
+    corrected : str
+        Verdict on what is predicted here.
+    rate, claimed_rate : float or None
+        Fitted slope in log-log and the slope that the paper claims, where a rate is claimed.
+    seconds : float
+        Time of the measurement.
+    note : str
+        What a reader must know beside the number.
     """
 
-    name: str = ""  # of the statement: "theorem-3.1"; given by the table in `measuring`
-    quantity: str  # what was measured
-    claim: str  # what the paper says
+    name: str = ""
+    quantity: str
+    claim: str
     assumptions: str
     measured: Estimate
-    predicted: float | None  # what is true; None: nothing is predicted, the number is what there is
-    printed: str  # what the paper prints for this number
+    predicted: float | None
+    printed: str
     paper: str
     corrected: str
-    rate: float | None = None  # slope fitted in log-log, where a rate is claimed
+    rate: float | None = None
     claimed_rate: float | None = None
     seconds: float = 0.0
     note: str = ""

@@ -1,0 +1,13 @@
+from .claims import Claim as Claim
+from .claims import claim as claim
+from .contract import Experiment as Experiment
+from .registry import Finished as Finished
+from .registry import conclude_again as conclude_again
+from .registry import find as find
+from .registry import names as names
+from .registry import run_experiment as run_experiment
+from .reproduction import Part as Part
+from .reproduction import Reproduction as Reproduction
+from .reproduction import reproduce as reproduce
+from .theory.measuring import measure_statements as measure_statements
+from .theory.statements import Statement as Statement
