@@ -14,6 +14,7 @@ from typing import Any
 from netgrain.auditing.audits import Audit
 from netgrain.auditing.checks import comparable
 from netgrain.auditing.pages import comparison
+from netgrain.auditing.sections.contract import with_error
 from netgrain.runtime.files import write_whole
 from netgrain.runtime.versions import __version__
 
@@ -137,25 +138,21 @@ def verdict(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     one, two = a["labels"]["difficulty"], b["labels"]["difficulty"]
     names = [a["model"], b["model"]]
     if one["value"] is None or two["value"] is None:
-        return {"between": names, "level": "note", "text": "no direction tells the label, so they cannot be compared."}
+        text = f"{names[0]} and {names[1]} cannot be compared: no single direction carries the label."
+        return {"between": names, "level": "note", "text": text}
     gap = two["value"] - one["value"]
     error = math.hypot(one["stderr"] or 0.0, two["stderr"] or 0.0)
     places = {r["geometry"]["where"] for r in (a, b)}
+    difficulties = [with_error(d["value"], d["stderr"]) for d in (one, two)]
     said = (
-        f"G {' and '.join(sorted(places))}, difficulty {one['value']:+.2f} against {two['value']:+.2f}, "
-        f"{abs(gap):.2f} ± {error:.2f} apart"
+        f"the difficulty of the labels is {difficulties[0]} against {difficulties[1]}, a difference of "
+        f"{with_error(abs(gap), error)} (G {' and '.join(sorted(places))})"
     )
     shares = [r["labels"]["nonlinear"]["value"] for r in (a, b)]
-    inside = "" if None in shares else f"; {shares[0]:.0%} and {shares[1]:.0%} of it in their leading directions"
+    if None not in shares:
+        said += f"; their leading directions hold {shares[0]:.0%} and {shares[1]:.0%} of the label signal"
     if abs(gap) <= CLEAR * error:
-        return {
-            "between": names,
-            "level": "note",
-            "text": f"{names[0]} and {names[1]} cannot be told apart: {said}{inside}.",
-        }
+        return {"between": names, "level": "note", "text": f"{names[0]} and {names[1]} cannot be told apart: {said}."}
     better, worse = names if gap > 0 else names[::-1]
-    return {
-        "between": names,
-        "level": "good",
-        "text": f"{better} has these labels more in its grain than {worse}: {said}{inside}.",
-    }
+    text = f"{better} has these labels more in its grain than {worse}: {said}."
+    return {"between": names, "level": "good", "text": text}

@@ -99,9 +99,26 @@ def numbers(values: Tensor) -> list[float | None]:
     return [number(v) for v in values.double().tolist()]
 
 
+def with_error(value: float, stderr: float | None) -> str:
+    """A number with its error, which has two digits; without it where there is none, or one below 0.0005.
+
+    >>> with_error(-1.1317, 0.0871), with_error(93.4, 11.6), with_error(-0.0004, 0.0)
+    ('−1.132 ± 0.087', '93 ± 12', '0.000')
+    """
+    if not stderr or stderr < 5e-4:
+        return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")  # adding zero: no minus before a zero
+    decimals = min(3, max(0, 1 - math.floor(math.log10(stderr))))
+    return f"{round(value, decimals) + 0.0:.{decimals}f} ± {stderr:.{decimals}f}".replace("-", "−")
+
+
 def percent(e: Mapping[str, Any]) -> str:
-    """A share with its error, in per cent."""
+    """A share with its error, in per cent.
+
+    >>> percent({"value": 0.2337, "stderr": 0.0031}), percent({"value": 1.0, "stderr": 0.0})
+    ('23.37 ± 0.31 %', '100.0 %')
+    """
     if e["value"] is None:
         return "an unknown share"
-    error = "" if not e["stderr"] or e["stderr"] < 5e-4 else f" ± {100 * e['stderr']:.1f}"
-    return f"{100 * e['value']:.1f}{error} %"
+    if not e["stderr"] or e["stderr"] < 5e-4:
+        return f"{100 * e['value']:.1f} %"
+    return f"{with_error(100 * e['value'], 100 * e['stderr'])} %"

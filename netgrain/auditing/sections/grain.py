@@ -123,14 +123,18 @@ def _said_of_grain(r: Report) -> Sentence:
     g, model = r["geometry"], r["model"]
     more = (
         f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} "
-        "directions. The geometry G is the average of JᵀJ over fresh networks, J being the derivative of the outputs "
-        "by the input. It depends on where it is taken: at the origin, at the data or at noise it is another matrix."
+        "directions. The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the outputs "
+        "by the input. It depends on where it is taken: at the origin, at the data and at noise it differs."
     )
-    start = f"G {g['where']}: the strongest direction of {model} is {g['largest']:.3g} times an average one"
+    place = f"(G {g['where']})"
     if g["largest"] < ALIKE:
-        return {"level": "note", "text": f"{start}, so it has no grain to speak of there.", "more": more}
-    text = f"{start}, and {g['directions_90']} of {g['d']} directions carry 90 % of G."
-    return {"level": "note", "text": text, "more": more}
+        text = f"{model} has no grain to speak of: its strongest direction is {g['largest']:.3g} times an average one"
+    else:
+        text = (
+            f"{model} reacts {g['largest']:.3g} times as strongly to its strongest direction as to an average one, and "
+            f"{g['directions_90']} of {g['d']} directions carry 90 % of G"
+        )
+    return {"level": "note", "text": f"{text} {place}.", "more": more}
 
 
 def _said_of_zeros(r: Report) -> Sentence | None:
@@ -143,9 +147,9 @@ def _said_of_zeros(r: Report) -> Sentence | None:
         return {
             "level": "warn",
             "text": f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
-            "more": "They are lost before the first activation (a stride, a crop, an average), so they change nothing "
-            "at any input and whatever the weights are. This was read off the traced network and confirmed on other "
-            "ones.",
+            "more": "They are lost before the first activation (by a stride, a crop or an average), so they change nothing "
+            "at any input, whatever the weights are. netgrain read this off the traced network and confirmed it on "
+            "other ones.",
         }
     unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
     return {
@@ -162,11 +166,11 @@ def _said_of_noise(r: Report) -> Sentence | None:
         return None
     return {
         "level": "warn",
-        "text": f"Of the {g['d']} eigenvalues the first {g['known']} are known; the others are below the noise of "
+        "text": f"Only the first {g['known']} of {g['d']} eigenvalues are known: the others are below the noise of "
         f"{g['members']} networks.",
         "more": "Directions found with three quarters of the networks were measured on the others. Beyond that rank "
         "those react more than twice as strongly as it looked, so the spectrum is drawn up to there. The numbers of "
-        "directions for 90 and 99 % are lower bounds, and the share of the variance outside of the leading ones is an "
+        "directions for 90 and 99 % are lower bounds, and the share of the variance outside the leading ones is an "
         "upper bound. Ask for more networks (members=, --members) to know more.",
     }
 
@@ -174,7 +178,7 @@ def _said_of_noise(r: Report) -> Sentence | None:
 def _said_of_variance(r: Report) -> Sentence:
     return {
         "level": "note",
-        "text": f"{percent(r['leading']['weak_variance'])} of the variance of {r['data']['name']} lies outside of the "
+        "text": f"{percent(r['leading']['weak_variance'])} of the variance of {r['data']['name']} lies outside the "
         f"{r['leading']['count']} leading directions.",
         "more": r["leading"]["definition"],
     }

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, estimate, percent
+from netgrain.auditing.sections.contract import (
+    Figure,
+    Report,
+    Section,
+    Sentence,
+    Subject,
+    estimate,
+    percent,
+    with_error,
+)
 from netgrain.auditing.signals import word_for
 
 
@@ -45,16 +53,18 @@ def _said_of_difficulty(r: Report) -> Sentence:
         "Along every direction the dependence between data and label is measured by distance correlation, which also "
         "sees what is not linear, and eigenvalues are averaged with it. The difficulty is the logarithm (base 10) of "
         "an average eigenvalue over that average. It is about fresh networks and single directions, and no prediction "
-        "of accuracy."
+        "of accuracy. Words: strong from three times an average direction upwards, average from a third, weak from a "
+        "thousandth, very weak below."
     )
     if inside["value"] is None:
-        text = "No single direction tells the label; it may depend on many at once."
+        text = "No single direction carries the label. It may depend on many at once."
         return {"level": "warn", "text": text, "more": more}
     return {
         "level": "note",
-        "text": f"Fresh networks react {10 ** -difficulty['value']:.2g} times as strongly to the directions that tell "
-        f"the label as to an average one: {labels['words']} (difficulty {difficulty['value']:+.2f}"
-        f"{_pm(difficulty)}); {percent(inside)} of what single directions tell about it is in the leading ones.",
+        "text": f"Fresh networks react {10 ** -difficulty['value']:.2g} times as strongly to the directions that carry "
+        f"the label as to an average one: {labels['words']} (difficulty "
+        f"{with_error(difficulty['value'], difficulty['stderr'])}). The leading directions hold {percent(inside)} of "
+        "what single directions reveal about the label.",
         "more": more,
     }
 
@@ -69,13 +79,9 @@ def _said_of_rule(r: Report) -> Sentence | None:
         "level": "note",
         "text": f"A linear rule gets {percent(everything)} right with all directions, {percent(inside)} with the "
         f"leading ones{outside} (always guessing the largest class: {100 * linear['chance']:.0f} %).",
-        "more": "A linear discriminant, learnt on one half of the samples and tried on the other, both ways round. It "
-        "is no network: it says how much linear signal the data have in which directions.",
+        "more": "A linear discriminant, learnt on one half of the samples and tested on the other, both ways round. No "
+        "network is involved: it shows how much linear signal the data have in which directions.",
     }
-
-
-def _pm(e: Mapping[str, Any]) -> str:
-    return "" if not e["stderr"] else f" ± {e['stderr']:.2f}"
 
 
 def figures(_: Report) -> list[Figure]:

@@ -30,9 +30,9 @@ def test_sentences_by_hand() -> None:
     report["labels"] |= {"difficulty": est(-1.0, 0.071), "words": "strong", "nonlinear": est(0.87, 0.078)}
     first, second = sentences(report)
     assert "10 times" in first["text"]
-    assert "-1.00 ± 0.07" in first["text"]
+    assert "(difficulty −1.000 ± 0.071)" in first["text"]
     assert "87.0 ± 7.8 %" in first["text"]
-    assert second["text"].startswith("A linear rule gets 95.1 ± 0.6 % right with all directions, 87.4 ± 0.9 %")
+    assert second["text"].startswith("A linear rule gets 95.10 ± 0.60 % right with all directions, 87.40 ± 0.90 %")
     assert "41.2 ± 2.0 % with the others alone (always guessing the largest class: 10 %)" in second["text"]
 
 
@@ -45,4 +45,4 @@ def test_what_is_not_known_is_not_said(weak: dict[str, float | None]) -> None:
     report["labels"]["linear"]["all"] = {"value": None, "stderr": None, "n": 0}
     (only,) = sentences(report)
     assert only["level"] == "warn"
-    assert only["text"].startswith("No single direction tells the label")
+    assert only["text"].startswith("No single direction carries the label")
