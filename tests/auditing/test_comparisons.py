@@ -52,7 +52,8 @@ def test_verdicts_by_hand() -> None:
     clear = verdict(_labels(-1.0), _labels(0.0, name="b"))
     assert clear["text"] == (
         "a has these labels more in its grain than b: the difficulty of the labels is −1.00 ± 0.10 against "
-        "0.00 ± 0.10, a difference of 1.00 ± 0.14 (G here); their leading directions hold 50% and 50% of the label signal."
+        "0.00 ± 0.10, a difference of 1.00 ± 0.14 (G here); their leading directions hold 50% and 50% "
+        "of the label signal."
     )
     assert verdict(_labels(0.0), _labels(-1.0, name="b"))["text"].startswith("b has these labels more")
     assert "cannot be told apart" in verdict(_labels(-0.2), _labels(0.0, name="b"))["text"]

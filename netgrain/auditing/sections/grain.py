@@ -123,8 +123,8 @@ def _said_of_grain(r: Report) -> Sentence:
     g, model = r["geometry"], r["model"]
     more = (
         f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} "
-        "directions. The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the outputs "
-        "by the input. It depends on where it is taken: at the origin, at the data and at noise it differs."
+        "directions. The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the "
+        "outputs by the input. It depends on where it is taken: at the origin, at the data and at noise it differs."
     )
     place = f"(G {g['where']})"
     if g["largest"] < ALIKE:
@@ -147,9 +147,9 @@ def _said_of_zeros(r: Report) -> Sentence | None:
         return {
             "level": "warn",
             "text": f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
-            "more": "They are lost before the first activation (by a stride, a crop or an average), so they change nothing "
-            "at any input, whatever the weights are. netgrain read this off the traced network and confirmed it on "
-            "other ones.",
+            "more": "They are lost before the first activation (by a stride, a crop or an average), so they change "
+            "nothing at any input, whatever the weights are. netgrain read this off the traced network and confirmed it "
+            "on other ones.",
         }
     unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
     return {
