@@ -148,8 +148,8 @@ def _said_of_zeros(r: Report) -> Sentence | None:
             "level": "warn",
             "text": f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
             "more": "They are lost before the first activation (by a stride, a crop or an average), so they change "
-            "nothing at any input, whatever the weights are. netgrain read this off the traced network and confirmed it "
-            "on other ones.",
+            "nothing at any input, whatever the weights are. netgrain read this off the traced network and confirmed "
+            "it on other ones.",
         }
     unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
     return {
