@@ -38,9 +38,7 @@ WORDLESS = {"utils", "core", "helpers", "misc", "common", "base_utils"}
 TOO_LONG = {
     "netgrain.geometry.sampled.sampled_geometry",
 }
-STILL_PRIVATE = {
-    "netgrain.training.evolution → _schedule",
-}
+STILL_PRIVATE: set[str] = set()
 
 
 def sources() -> list[Path]:
