@@ -202,7 +202,7 @@ class GaussianChannel(Channel):
             values, slopes = activation.moments(flat.reshape(-1, 1, 1), self.centre)
             every = ones(self.sizes)
             return every.scaled(values.flatten()), every.scaled(slopes.flatten())
-        K = self.covariance.full()._written_out()
+        K = self.covariance.full().spelled_out()
         values, slopes = activation.moments(K.matrices(), self.centre)
         return Full(K.sizes, values.reshape(K.values.shape)), Full(K.sizes, slopes.reshape(K.values.shape))
 
@@ -211,7 +211,7 @@ class GaussianChannel(Channel):
         flat = self.covariance.constant()
         if flat is not None:
             return flat.reshape(-1, 1)
-        return self.covariance.full()._written_out().matrices().diagonal(dim1=1, dim2=2)
+        return self.covariance.full().spelled_out().matrices().diagonal(dim1=1, dim2=2)
 
     def slope_kernel(self, activation: Activation) -> Moment:
         return self.through(activation)[1]

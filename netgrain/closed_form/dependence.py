@@ -26,13 +26,13 @@ class Dependence:
 
     def __init__(self, activation: Activation, covariance: Full, centre: float, tangent: Full) -> None:
         self.sizes = tangent.sizes
-        K = covariance._written_out().matrices()[0]  # (positions, positions)
+        K = covariance.spelled_out().matrices()[0]  # (positions, positions)
         self.kernel = activation.moments(K, centre)[1]
         self.change = activation.derivatives(K, centre)
         variance = K.diagonal()
         self.share = torch.where(variance > TINY, 0.5 / variance, 0.0)[:, None] * K  # c_pp' / 2c_pp
         self.unlike = (1 - 2 * self.share * (2 * self.share).mT).clamp_(min=0)  # 1 − ρ²
-        self.tangent = tangent._written_out().matrices()  # (directions, p, p'): g_p'p · v
+        self.tangent = tangent.spelled_out().matrices()  # (directions, p, p'): g_p'p · v
         self.own = 2 * self.tangent.diagonal(dim1=1, dim2=2)  # (directions, p'): s_p' · v
         self.across = self.tangent - self.share.mT * self.own[:, None, :]  # e_p'p · v
 
@@ -44,12 +44,12 @@ class Dependence:
 
     def sent_back(self, B: Full, weights: Full | None) -> Full:
         """What the g below receive: their own terms, and what those above received (weights)."""
-        b = B._written_out().matrices()[0]
+        b = B.spelled_out().matrices()[0]
         across = (b * self.change.bend) * self.across
         rows = self.own @ (b * self.change.bend * self.unlike / 4).mT
         rows += torch.einsum("pq,mpq->mp", b * self.change.slope, self.tangent)
         if weights is not None:
-            above = weights._written_out().matrices()
+            above = weights.spelled_out().matrices()
             across.addcmul_(self.kernel, above)
             rows += torch.einsum("pq,mpq->mp", self.change.value, above)
         rows -= torch.einsum("pq,mpq->mp", self.share, across)
@@ -72,20 +72,20 @@ class OwnSpread:
         self.mean = mean  # (p, q): which q the spread at p is a mean over
         self.gain = scale[:, None] * scale
         self.half = 0.5 / spread
-        self.share = self.half[:, None] * covariance._written_out().matrices()[0]  # c_pp' / 2v_p
-        self.tangent = tangent._written_out().matrices()
+        self.share = self.half[:, None] * covariance.spelled_out().matrices()[0]  # c_pp' / 2v_p
+        self.tangent = tangent.spelled_out().matrices()
         self.own = 2 * self.tangent.diagonal(dim1=1, dim2=2) @ mean.mT  # r_p' · v
 
     def along(self) -> Full:
         return _over(self.sizes, self.gain * (self.tangent - self.share.mT * self.own[:, None, :]))
 
     def sent_back(self, B: Full, weights: Full | None) -> Full:
-        b = B._written_out().matrices()[0] * self.gain
+        b = B.spelled_out().matrices()[0] * self.gain
         total = -(b * self.half) * self.own[:, None, :]
         rows = self.own @ (b * self.share * self.half).mT
         rows -= torch.einsum("pq,mpq->mp", b * self.half[:, None], self.tangent)
         if weights is not None:
-            above = weights._written_out().matrices() * self.gain
+            above = weights.spelled_out().matrices() * self.gain
             rows -= torch.einsum("pq,mpq->mp", self.share, above)
             total = total + above
         total.diagonal(dim1=1, dim2=2).add_(2 * rows @ self.mean)

@@ -251,7 +251,7 @@ class Full(Moment):
         """(points, positions, positions) over the written axes."""
         return self.values.reshape(len(self.values), self.positions, self.positions)
 
-    def _written_out(self) -> Full:
+    def spelled_out(self) -> Full:
         """With no axis left implicit."""
         if not self.eye:
             return self
@@ -371,13 +371,13 @@ class Full(Moment):
         a, b = self, other
         # identity ∘ kernel keeps only the kernel's diagonal, so a common implicit axis may stay implicit
         if a.eye != b.eye:
-            a, b = a._written_out(), b._written_out()
+            a, b = a.spelled_out(), b.spelled_out()
         return Full(self.sizes, a.values * b.values, a.eye)
 
     def _alike(self, other: Full) -> tuple[Full, Full]:
         if self.eye == other.eye:
             return self, other
-        return self._written_out(), other._written_out()
+        return self.spelled_out(), other.spelled_out()
 
     def full(self) -> Full:
         return self

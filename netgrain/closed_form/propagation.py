@@ -276,7 +276,7 @@ def _observed_average(moment: Moment, factors: Sequence[Factor]) -> Moment:
 
 def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, sizes: tuple[int, ...]) -> Moment:
     """Send each output position's gradient to the input position that won there, channel by channel."""
-    B = moment.full()._written_out().matrices()  # (points or 1, out, out)
+    B = moment.full().spelled_out().matrices()  # (points or 1, out, out)
     n, channels, out = winners.shape
     positions = 1
     for size in sizes:

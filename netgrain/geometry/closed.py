@@ -9,16 +9,14 @@ computed. `about.leaves_out` lists what such a pass, or one over many positions,
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from netgrain.closed_form.channels import AtKink, NeedsMembers, NormalisesNothing
-from netgrain.closed_form.moments import Full, Moment, Separable
 from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.members import Family, family_name, member, model_dtype
@@ -29,11 +27,11 @@ from netgrain.families.reading import Reading
 from netgrain.families.trace import Trace, Unsupported, outputs_of, record
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Factored, Form
+from netgrain.geometry.forms import Factored, Form
+from netgrain.geometry.moment_forms import MatrixParts, PointMoments, form_of_moments, mean_over_points, without_parts
 from netgrain.geometry.products import Products
 from netgrain.geometry.provenance import Integration, ProbeUsed, Provenance, StepNote
 from netgrain.geometry.spectrum import decompose
-from netgrain.geometry.structured_forms import Kronecker, Separated
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
@@ -42,8 +40,6 @@ from netgrain.runtime.threads import one_thread
 
 DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512
-PARTS = 32  # of which error bars are made
-PARTS_MEMORY = 2**29  # bytes of those that are whole matrices
 AT_ONCE = 2**22  # entries of one batch of moments over positions
 MOST_POSITIONS = 300  # of an activation, for a whole matrix with all terms: positions² · d numbers a layer and point
 MOST_INPUTS = 4096  # for that matrix itself
@@ -176,7 +172,7 @@ class _Job:
             moment = run.run()
         except NeedsMembers:
             return self.over_points(place, None, None, None)
-        return self._geometry(self._form([moment], [1]), place, run)
+        return self._geometry(form_of_moments([moment], [1], self.shape), place, run)
 
     def kink(self) -> AtOrigin:
         return AtOrigin("kink", is_homogeneous(self.trace, self.reading.initialisation))
@@ -190,7 +186,7 @@ class _Job:
         stops = [probes] if probes is not None else [8, 16, 32, 64, 128, 256, MOST_POINTS]
         available = self._available(place)
         way = self._way(place)
-        found = _Parts(self.shape) if way.whole else _Moments()
+        found = MatrixParts(self.shape) if way.whole else PointMoments(self.shape)
         run, done = way.run, 0
         with Bar("probe points", stops[-1] if probes is not None else None, progress) as bar:
             for stop in stops:
@@ -199,19 +195,19 @@ class _Job:
                     alone = way.observing or way.whole
                     count = 1 if alone else min(self._batch(), math.ceil(stop / 8), stop - done)
                     points = self._points(place, done, count)
-                    if isinstance(found, _Parts):
+                    if isinstance(found, MatrixParts):
                         assert points is not None
                         found.add(self.products(points, None, way.run.positions))
                     else:
                         run = self._pass(points, done if way.observing else None)
-                        found.add(_mean_over_points(run.run()), count)
+                        found.add(mean_over_points(run.run()), count)
                     done += count
                     bar.advance(count)
-                form = found.form() if isinstance(found, _Parts) else self._form(found.moments, found.counts)
+                form: Form = found.form()
                 if done >= available or (probes is None and fidelity(form) >= goal):
                     break
         if isinstance(place.probe, Data) and done >= len(place.probe.X) and not way.observing:
-            form = _without_parts(form)
+            form = without_parts(form)
         members, averaged = done if way.observing else 0, 0 if place.at_origin else done
         return self._geometry(form, place, run, members, averaged, way.leaves_out)
 
@@ -313,27 +309,6 @@ class _Job:
 
     # --- the result -------------------------------------------------------------------------------------------
 
-    def _form(self, moments: list[Moment], counts: list[int]) -> Form:
-        """Over the input coordinates; several moments become parts."""
-        if len(moments) == 1 and isinstance(moments[0], Separable):
-            m = moments[0].compressed()
-            written = [k for k, f in enumerate(m.factors) if f is not None]
-            core: Form = Separated(m.written_factors())
-            if len(written) < 2 or core.size <= 64:
-                core = Dense(core.dense())
-        else:
-            fulls = [m.full() for m in moments]
-            written = fulls[0].written
-            if any(f.written != written for f in fulls):
-                fulls = [f._written_out() for f in fulls]
-                written = fulls[0].written
-            core = _of_parts([f.matrices()[0] for f in fulls], counts)
-        hidden = [k for k in range(len(self.shape)) if k not in written]
-        if not hidden:
-            return core
-        order = torch.arange(math.prod(self.shape)).reshape(self.shape).permute(*hidden, *written).flatten()
-        return Kronecker(core, math.prod(self.shape[k] for k in hidden), order)
-
     def _geometry(
         self,
         form: Form,
@@ -388,60 +363,3 @@ class _Way:
     @property
     def leaves_out(self) -> tuple[str, ...]:
         return tuple(text for text in (self.apart, self.unknown, self.narrow) if text)
-
-
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """What passes without directions found, point after point."""
-
-    moments: list[Moment] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-
-    def add(self, moment: Moment, count: int) -> None:
-        self.moments.append(moment)
-        self.counts.append(count)
-
-
-class _Parts:
-    """Whole matrices summed up in a few parts, as many as memory allows."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        d = math.prod(shape)
-        self.sums = torch.zeros(max(4, min(PARTS, PARTS_MEMORY // (8 * d * d))), d, d, dtype=torch.float64)
-        self.points = 0
-
-    def add(self, matrix: Tensor) -> None:
-        self.sums[self.points % len(self.sums)] += (matrix + matrix.T) / 2
-        self.points += 1
-
-    def form(self) -> Dense:
-        used = min(self.points, len(self.sums))
-        counts = torch.tensor([len(range(i, self.points, len(self.sums))) for i in range(used)])
-        if used == 1:
-            return Dense(self.sums[0] / self.points)
-        return Dense.from_pieces(self.sums[:used] / counts[:, None, None], counts)
-
-
-def _mean_over_points(moment: Moment) -> Moment:
-    if isinstance(moment, Full) and len(moment.values) > 1:
-        return Full(moment.sizes, moment.values.mean(0, keepdim=True), moment.eye)
-    return moment
-
-
-def _of_parts(matrices: list[Tensor], counts: list[int]) -> Dense:
-    """The weighted mean of matrices, kept apart in at most PARTS parts."""
-    if len(matrices) == 1:
-        return Dense(matrices[0], matrices[0][None], torch.tensor(counts)) if counts[0] > 1 else Dense(matrices[0])
-    edges = [round(i * len(matrices) / min(PARTS, len(matrices))) for i in range(min(PARTS, len(matrices)) + 1)]
-    pieces, sizes = [], []
-    for a, b in itertools.pairwise(edges):
-        n = sum(counts[a:b])
-        pieces.append(sum((m * (c / n) for m, c in zip(matrices[a:b], counts[a:b], strict=True)), torch.zeros(())))
-        sizes.append(n)
-    return Dense.from_pieces(torch.stack([torch.as_tensor(p) for p in pieces]), torch.tensor(sizes))
-
-
-def _without_parts(form: Form) -> Form:
-    if isinstance(form, Kronecker):
-        return Kronecker(_without_parts(form.core), form.copies, form.order)
-    return Dense(form.dense())

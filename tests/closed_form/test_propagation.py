@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from netgrain.families.initialisation import Initialisation, TensorLaw
 from netgrain.families.reading import read
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
-from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
+from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet
 from tests import naive
 
 Make = Callable[[], nn.Module]
@@ -285,163 +284,6 @@ def test_the_check_rejects_a_wrong_border() -> None:
 
 def head() -> list[nn.Module]:
     return [nn.GELU(), nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.GELU(), nn.Flatten(), nn.Linear(256, 1)]
-
-
-# --- the wide limit -------------------------------------------------------------------------------------------------
-
-
-def test_wide_limit_improves_with_width() -> None:
-    """LeNet with biases at the origin: exact only for many channels."""
-    off = []
-    for width in (1 / 3, 16 / 6):
-        make = partial(LeNet, channels=1, image_size=16, outputs=1, width=width)
-        result = ng.check(make, (1, 16, 16), members=1500, workers=1, progress=False)
-        assert not result.closed.exact
-        total = result.sampled.trace.value / result.closed.trace.value - 1
-        off.append((abs(total), result.sampled.trace.stderr / result.closed.trace.value))
-    assert off[0][0] > off[1][0] + 2 * off[1][1]
-    assert off[1][0] < 4 * off[1][1] + 0.01
-
-
-def test_relu_with_gaussian_probes() -> None:
-    make = sequence(
-        *(lambda: nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.ReLU, lambda: nn.AvgPool2d(2)),
-        *(lambda: nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.ReLU, nn.Flatten, lambda: nn.Linear(64 * 16, 1)),
-    )
-    G = closed(make, (3, 8, 8), probe=ng.Gaussian(1), probes=32)
-    limit = closed(make, (3, 8, 8), probes=32)
-    assert torch.allclose(G.matrix(), limit.matrix())
-    assert "origin limit (gaussian:1)" in str(limit.about.probe)
-    result = ng.check(make, (3, 8, 8), probe=ng.Gaussian(1), members=300, closed=G, workers=1, progress=False)
-    assert not G.exact, str(result)
-    assert result.deviation < 0.08, str(result)
-    assert result.corr.value > 0.995, str(result)
-
-
-def test_maximum_pooling_observes_members() -> None:
-    make = sequence(
-        *(lambda: nn.Conv2d(1, 48, 3, padding=1), nn.ReLU, lambda: nn.MaxPool2d(2)),
-        *(lambda: nn.Conv2d(48, 48, 3, padding=1), nn.ReLU, nn.Flatten, lambda: nn.Linear(48 * 9, 1)),
-    )
-    G = closed(make, (1, 6, 6), probes=48, probe=ng.Gaussian(1))
-    assert G.members == 48
-    assert any("slopes averaged over the channels" in note for note in G.about.notes)
-    result = ng.check(make, (1, 6, 6), probe=ng.Gaussian(1), members=200, closed=G, workers=1, progress=False)
-    assert result.corr.value > 0.99, str(result)
-    assert result.deviation < 0.15, str(result)
-
-
-def test_residual_relu_observes_members() -> None:
-    make = partial(ResNet18, channels=3, image_size=8, outputs=1, width=0.25)
-    G = closed(make, (3, 8, 8), probes=32)
-    result = ng.check(make, (3, 8, 8), members=200, closed=G, workers=1, progress=False)
-    assert G.members == 32, str(result)
-    assert result.corr.value > 0.985, str(result)
-
-
-def test_batch_norm_with_data_statistics() -> None:
-    X = torch.randn(64, 1, 8, 8, generator=torch.Generator().manual_seed(0)).cumsum(2)
-    make = ng.data_statistics(
-        partial(ResNet18, channels=1, image_size=8, outputs=1, width=0.25, activation="gelu", norm="batch"), X
-    )
-    G = closed(make, (1, 8, 8), probe=ng.Data(X), probes=32)
-    result = ng.check(make, (1, 8, 8), probe=ng.Data(X), members=120, closed=G, workers=1, progress=False, probes=4)
-    plain = closed(make.make, (1, 8, 8))
-    # the statistics change the scale by orders of magnitude: the check would see a batch norm that does nothing
-    assert result.corr.value > 0.95
-    assert abs(math.log(result.sampled.trace / G.trace)) < 0.3
-    assert abs(math.log(plain.trace / G.trace)) > 1
-
-
-def test_layer_norm_has_no_origin_but_a_wide_limit() -> None:
-    make = partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu", norm="layer", width=3.0)
-    bias_free = partial(ResNet18, channels=1, image_size=8, norm="layer", width=0.25)
-    assert "gaussian:1" in str(closed(bias_free, (1, 8, 8), probes=2).about.probe)
-    G = closed(make, (1, 16, 16), probe=ng.Gaussian(1), probes=8)
-    result = ng.check(make, (1, 16, 16), probe=ng.Gaussian(1), members=120, closed=G, workers=1, progress=False)
-    assert result.corr.value > 0.98, str(result)
-    assert result.deviation < 0.25, str(result)
-
-
-def test_data_probe_averages_over_all_samples() -> None:
-    X = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(1))
-    make = sequence(nn.Flatten, lambda: nn.Linear(16, 32), nn.ReLU, lambda: nn.Linear(32, 2))
-    whole = closed(make, (1, 4, 4), probe=ng.Data(X))
-    single = [closed(make, (1, 4, 4), probe=ng.Data(x[None])).matrix() for x in X]
-    assert whole.form.parts == 0
-    assert torch.allclose(whole.matrix(), torch.stack(single).mean(0), rtol=1e-12)
-
-
-# --- outputs, forms, manners ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("output", ["all", "mean", 3, ("diff", 0, 4)])
-def test_outputs(output: object) -> None:
-    make = sequence(nn.Flatten, lambda: nn.Linear(9, 4, bias=False), nn.GELU, lambda: nn.Linear(4, 5))
-    result = ng.check(make, (1, 3, 3), members=thorough(1000), output=output, workers=1, progress=False)  # type: ignore[arg-type]
-    assert result.closed.exact, str(result)
-    assert result.agrees, str(result)
-
-
-def test_kronecker_and_operator_forms() -> None:
-    small = closed(partial(ResNet18, channels=3, activation="gelu", image_size=16), (3, 16, 16))
-    one = closed(partial(ResNet18, channels=1, activation="gelu", image_size=16), (1, 16, 16))
-    # the first layer's fan-in is three times larger, and each colour sees the same
-    assert torch.allclose(small.matrix()[:256, :256] * 3, one.matrix(), rtol=1e-9, atol=1e-12 * float(one.trace))
-    assert float(small.matrix()[:256, 256:].abs().max()) == 0
-    large = closed(partial(ResNet18, channels=3, activation="gelu", image_size=160), (3, 160, 160))
-    v = torch.randn(2, 3, 160, 160)
-    assert large.matvec(v).shape == v.shape
-    assert large.d == 76800
-    with pytest.raises(ng.NetgrainError, match="GiB"):
-        large.matrix()
-
-
-def test_a_narrow_twin_has_the_same_geometry() -> None:
-    wide = closed(partial(ResNet18, channels=1, activation="gelu", image_size=8), (1, 8, 8))
-    narrow = closed(partial(ResNet18, channels=1, activation="gelu", image_size=8, width=1 / 16), (1, 8, 8))
-    assert ng.corr(wide, narrow).value == pytest.approx(1, abs=1e-12)
-
-
-def test_randomness_is_left_alone_and_results_repeat() -> None:
-    make = partial(VGG11, channels=1, image_size=8, outputs=1, width=0.1)
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    a, b = (closed(make, (1, 8, 8), probes=2, probe=ng.Gaussian(1)).matrix() for _ in range(2))
-    assert torch.equal(a, b)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_auto_takes_the_closed_form_and_says_why_not() -> None:
-    make = partial(LeNet, channels=1, image_size=16, activation="gelu")
-    assert ng.average_geometry(make, (1, 16, 16)).method == "closed-form"
-    assert ng.average_geometry(make, (1, 16, 16), members=4).method == "sampled"
-    G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1), (1, 32, 32), tolerance=0.2)
-    assert G.method == "sampled"
-    assert any("sampled because cat in" in note for note in G.about.notes)
-    narrow = ng.average_geometry(partial(LeNet, channels=1, image_size=16, activation="gelu", width=0.3), (1, 16, 16))
-    assert narrow.method == "sampled"
-    assert any("too few for the wide limit" in note for note in narrow.about.notes)
-
-
-def test_the_form_of_a_vit() -> None:
-    """Two blocks, and b/a with its error bar."""
-    G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1, outputs=1), (1, 32, 32), members=40)
-    assert sorted(b.size for b in G.blocks()) == [64, 960]
-    values, errors = G.eigenvalues, G.eigenvalue_errors()
-    ratio = float(values[0] / values[-1])
-    assert ratio > 1
-    assert 0 < float(errors[0] / values[0]) < 0.5
-
-
-def test_a_maximum_over_a_constant_is_a_kink() -> None:
-    """With biases every window ties at the origin: the limit is taken, as sampling does."""
-    make = sequence(lambda: nn.Conv2d(1, 32, 3), lambda: nn.AdaptiveMaxPool2d(1), nn.Flatten, lambda: nn.Linear(32, 1))
-    G = closed(make, (1, 6, 6), probes=64)
-    assert "origin limit (gaussian:0.001)" in str(G.about.probe)
-    result = ng.check(make, (1, 6, 6), members=600, closed=G, workers=1, progress=False)
-    assert result.corr.value > 0.98
-    assert abs(result.sampled.trace.value / G.trace.value - 1) < 0.15
 
 
 TURNED: dict[str, Callable[[Tensor], Tensor]] = {

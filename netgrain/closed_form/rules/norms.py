@@ -101,7 +101,7 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     def gained(m: Moment) -> Moment:
         if flat:
             return m.scaled(scale[:, 0] ** 2)
-        full = m.full()._written_out()
+        full = m.full().spelled_out()
         outer = scale[:, :, None] * scale[:, None, :]
         return replace(full, values=full.values * outer.reshape(-1, *x.sizes, *x.sizes))
 
@@ -167,7 +167,7 @@ def _channel_statistics(step: Step, x: FeatureMap, run: Pass, centred: bool) -> 
         m = b.channel.second()
         value = m.constant()
         diagonal = (
-            value.reshape(-1, 1) if value is not None else m.full()._written_out().matrices().diagonal(dim1=1, dim2=2)
+            value.reshape(-1, 1) if value is not None else m.full().spelled_out().matrices().diagonal(dim1=1, dim2=2)
         )
         squares.append(share * diagonal.expand(-1, positions))
         means.append(

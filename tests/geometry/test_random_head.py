@@ -1,0 +1,78 @@
+"""A random vector at the input of the last layer stands for all of its outputs."""
+
+from collections.abc import Callable
+
+import pytest
+from torch import Tensor, nn
+
+import netgrain as ng
+from netgrain.families.reading import read
+from netgrain.families.reasons import Reason
+
+
+def test_a_random_vector_stands_for_the_last_layer() -> None:
+    """Ten outputs, one backward pass: the same mean, scale included."""
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), nn.Linear(9, 40), nn.Tanh(), nn.Linear(40, 10))
+
+    from netgrain.geometry.sampled import sampled_geometry
+
+    options = {"probe": ng.Gaussian(1), "members": 300, "engine": "local"}
+    fast = sampled_geometry(make, (1, 3, 3), **options)
+    plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
+    assert "last layer integrated" in fast.about.averaged
+    assert "last layer integrated" not in plain.about.averaged
+    difference = fast.trace.value - plain.trace.value
+    assert abs(difference) < 4 * (fast.trace.stderr**2 + plain.trace.stderr**2) ** 0.5
+    same = ng.corr(fast, plain)
+    assert abs(same.value - 1) < 4 * same.stderr
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("layers", "why"),
+    [
+        (lambda: [nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 3), nn.Softmax(1)], "is not linear in the weight"),
+        (lambda: [nn.Linear(9, 4), nn.Tanh()], "is not linear in the weight"),
+        (lambda: [nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 1)], "one output"),
+        (lambda: [nn.Linear(9, 6), nn.Tanh(), nn.Unflatten(1, (2, 3)), nn.Linear(3, 2)], "is not the last step"),
+    ],
+)
+def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Module]], why: str) -> None:
+    from netgrain.geometry.random_head import random_head_of
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), *layers())
+
+    found = random_head_of(read(make, (1, 3, 3)), "all")
+    assert isinstance(found, Reason)
+    assert why in str(found)
+
+
+def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
+    """A pool in front of everything else: what integration leaves out is small, and plain sampling is not needed."""
+
+    class Attending(nn.Module):
+        """Attention has no closed form; tokens come from patches."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Conv2d(1, 32, 2, stride=2)
+            self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+            self.last = nn.Linear(32, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            tokens = self.embed(x).flatten(2).mT
+            mixed, _ = self.attention(tokens, tokens, tokens, need_weights=False)
+            out: Tensor = self.last((tokens + mixed).mean(1))
+            return out
+
+    G = ng.average_geometry(Attending, (1, 8, 8), probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
+    assert G.method == "sampled"
+    assert "first layer integrated" in G.about.averaged
+    plain = ng.average_geometry(
+        Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=400, first_layer="never", workers=1, seed=1
+    )
+    same = ng.corr(G, plain)
+    assert same.value > 0.95 - 2 * same.stderr
