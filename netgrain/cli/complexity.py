@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-import sys
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from netgrain.cli.parsing import (
-    DataDir,
-    DataOption,
-    Download,
-    Json,
-    Limit,
-    Model,
-    Seed,
-    Size,
-    as_text,
-    family_from_text,
-    one_sentence_errors,
-)
+from netgrain.cli.options import DataOptions, Model, Seed, WeightOptions
+from netgrain.cli.output import Answer, console, plain_table
+from netgrain.cli.parsing import family_from_text
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from netgrain.complexity.estimators import Estimator
+    from netgrain.complexity.lipschitz import LipschitzProfile
     from netgrain.complexity.variants import Complexities
     from netgrain.data.dataset import Dataset
-    from netgrain.families.members import Family
 
 EXAMPLES = """  netgrain complexity mlp --data digits
   netgrain complexity resnet18:width=0.125,norm=batch --data cifar10 --data-dir data --limit 1000
@@ -59,105 +51,78 @@ LABELS = {
     "frob": "√GC",
     "effective_rank": "effective rank",
 }
-FILE_WIDTH = 140  # columns of the table where the output is not a terminal
 Cell = dict[str, Any]  # value, stderr, n as in Estimate.as_dict, and a note
 
 
 def complexity(
     model: Model,
-    data: DataOption,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Trained weights of one network: .safetensors, or a state dict saved by torch.",
-            show_default=False,
-        ),
-    ] = None,
+    samples: DataOptions,
+    trained: WeightOptions,
     members: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Without --weights: average over N fresh networks; 5 if not given.", show_default=False
+            metavar="N",
+            help=f"Number of fresh networks to average over, without --weights (default: {MEMBERS}).",
+            show_default=False,
         ),
     ] = None,
     estimator: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="auto, exact, forward, or from random vectors: vjp, jvp, outputs."),
+        str, typer.Option(metavar="NAME", help="auto, exact, forward, vjp, jvp or outputs (random vectors).")
     ] = "auto",
     rel_error: Annotated[
         float, typer.Option(metavar="E", help="Relative standard error that random vectors aim at.")
     ] = 0.02,
-    data_dir: DataDir = None,
-    download: Download = False,
-    size: Size = None,
-    limit: Limit = None,
     seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure how steep a network is on data: geometric complexity GC = mean ‖∂f/∂x‖², its variants, and bounds.
 
-    Without --weights: freshly initialised networks, and the numbers are mean ± standard error over them.
+    Without --weights the networks are freshly initialised, and the numbers are mean ± standard error over them.
     """
-    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        if limit is not None and limit < 1:
-            raise NetgrainError(f"--limit expects at least one sample, found {limit}.")
-        if members is not None and members < 1:
-            raise NetgrainError(f"--members expects at least one network, found {members}.")
-        if members is not None and weights is not None:
-            raise NetgrainError("--members is for fresh networks, and --weights is one network; give one of them.")
-        from netgrain.data.sources import load
-
-        samples = load(
-            data,
-            data_dir=data_dir,
-            download=download,
-            size=size,
-            limit=limit,
-            seed=seed,
-            standardise=weights is None,
+    if members is not None and members < 1:
+        raise NetgrainError(f"--members must be at least 1, found {members}.")
+    if members is not None and trained.weights is not None:
+        raise NetgrainError(
+            "--members and --weights cannot be combined: --weights already names the network to measure."
         )
-        make = family_from_text(model, tuple(samples.X.shape[1:]))
-        count = 1 if weights is not None else members or MEMBERS
-        found = _measured(make, count, samples, weights, estimator, rel_error, seed)
-        report = _report(model, samples, weights, seed, found)
-    if as_json:
-        typer.echo(as_text(report))
+    from netgrain.families.members import member, trained_model
+    from netgrain.models.checkpoints import read_weights, warn_near_chance
+
+    data = trained.load(samples, seed)
+    make = family_from_text(model, data.shape)
+    if trained.weights is None:
+        networks: list[Callable[[], nn.Module]] = [partial(member, make, seed, i) for i in range(members or MEMBERS)]
     else:
-        _print(report)
+        network = trained_model(make, read_weights(trained.weights))
+        warn_near_chance(network, data.X, data.y)
+        networks = [lambda: network]
+    found = _measured(networks, data, estimator, rel_error, seed)
+    report = _report(model, data, trained.weights, seed, found)
+    return Answer(report, partial(_print, report))
 
 
 def _measured(
-    make: Family,
-    count: int,
-    samples: Dataset,
-    weights: Path | None,
-    estimator: str,
-    rel_error: float,
-    seed: int,
-) -> list[tuple[Complexities, Any]]:
+    networks: Sequence[Callable[[], nn.Module]], data: Dataset, estimator: str, rel_error: float, seed: int
+) -> list[tuple[Complexities, LipschitzProfile]]:
     from netgrain.complexity.lipschitz import lipschitz_profile
     from netgrain.complexity.variants import complexities
-    from netgrain.families.members import member, trained_model
-    from netgrain.models.checkpoints import read_weights
     from netgrain.runtime.progress import Bar
 
-    trained = None if weights is None else trained_model(make, read_weights(weights))
     found = []
-    several = count > 1
-    with Bar("networks", count, None if several else False) as bar:
-        for i in range(count):
-            network = trained or member(make, seed, i)
-            inner: dict[str, Any] = {"seed": seed, "progress": False if several else None}
+    inner = None if len(networks) == 1 else False  # one bar, not two
+    with Bar("networks", len(networks), None if len(networks) > 1 else False) as bar:
+        for make in networks:
+            network = make()
             variants = complexities(
                 network,
-                samples.X,
-                samples.y,
-                classes=samples.classes,
+                data.X,
+                data.y,
+                classes=data.classes,
                 estimator=cast("Estimator", estimator),
                 rel_error=rel_error,
-                **inner,
+                seed=seed,
+                progress=inner,
             )
-            found.append((variants, lipschitz_profile(network, samples.X, **inner)))
+            found.append((variants, lipschitz_profile(network, data.X, seed=seed, progress=inner)))
             bar.advance()
     return found
 
@@ -166,7 +131,7 @@ def _measured(
 
 
 def _report(
-    model: str, samples: Dataset, weights: Path | None, seed: int, found: list[tuple[Complexities, Any]]
+    model: str, samples: Dataset, weights: Path | None, seed: int, found: list[tuple[Complexities, LipschitzProfile]]
 ) -> dict[str, Any]:
     first = found[0][0]
     variants = {name: _cell([c.variants().get(name) for c, _ in found]) for name in first.variants()}
@@ -224,24 +189,16 @@ def _text(cell: Cell) -> str:
 
 
 def _print(report: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     which = f"weights of {report['weights']}" if report["weights"] else f"fresh, seed {report['seed']}"
     if report["networks"] > 1:
         which = f"mean ± standard error over {report['networks']} networks, {which}"
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    rows: list[tuple[str, ...]] = []
     for title in ("variants", "bounds"):
         for name, cell in report[title].items():
-            meaning = cell.get("note") or MEANINGS[name]
-            table.add_row(Text(LABELS.get(name, name)), Text(_text(cell)), Text(meaning))
-        table.add_row()
+            rows.append((LABELS.get(name, name), _text(cell), cell.get("note") or MEANINGS[name]))
+        rows.append(("", "", ""))
     for position, (name, cell) in enumerate(report["per_class"].items()):
-        table.add_row(Text(f"class {name}"), Text(_text(cell)), Text("" if position else "GC on the points of a class"))
+        rows.append((f"class {name}", _text(cell), "" if position else "GC on the points of a class"))
     typer.echo(f"{report['model']}: {which}\n{report['data']}: {report['inputs']}; {report['note']}")
     typer.echo(f"slopes are per unit of this input; estimator: {report['estimator']}\n")
-    Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+    console().print(plain_table(None, rows))

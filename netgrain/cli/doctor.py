@@ -10,23 +10,26 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import nn
+import typer
 
-from netgrain.data.images import bringing, place_of
+from netgrain.cli.output import FAILED, Answer, print_rows
 from netgrain.data.names import SETS
-from netgrain.geometry.average import average_geometry
-from netgrain.geometry.provenance import Integration
 from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError, install
 from netgrain.runtime.memory import all_memory, free_memory, in_words
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.units import Outcome, Unit, in_order
 from netgrain.runtime.versions import __version__
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+EXAMPLES = "  netgrain doctor\n  netgrain doctor --json"
 
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "safetensors", "typer", "rich")
 FAR = 4.0  # standard errors that a sound result stays within
@@ -43,7 +46,7 @@ EXTRAS = {
 }
 
 Status = Literal["info", "ok", "missing", "warning", "fail"]
-WORDS: dict[Status, str] = {"info": "", "ok": "ok", "missing": "add", "warning": "look", "fail": "FAIL"}
+WORDS: dict[Status, str] = {"info": "", "ok": "ok", "missing": "missing", "warning": "warning", "fail": "FAIL"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,21 @@ class Finding:
     found: str
     status: Status = "info"
     advice: str = ""
+
+
+def doctor() -> Answer:
+    """Check the installation: versions, the machine, and two results that are known by hand.
+
+    The exit code is 1 if a check fails.
+    """
+    found = examine()
+    sound = all(finding.status != "fail" for finding in found)
+
+    def show() -> None:
+        print_rows([(f.name, f"{WORDS[f.status]:8}{f.found}" + (f"; {f.advice}" if f.advice else "")) for f in found])
+        typer.echo(f"\n{conclusion(found)}")
+
+    return Answer({"ok": sound, "checks": [asdict(finding) for finding in found]}, show, 0 if sound else FAILED)
 
 
 def examine() -> list[Finding]:
@@ -108,6 +126,8 @@ def _extra(extra: str) -> Finding:
 
 
 def _set(key: str) -> Finding:
+    from netgrain.data.images import bringing, place_of
+
     name = f"data '{key}'"
     try:
         return Finding(name, place_of(key), "ok")
@@ -122,6 +142,8 @@ def _set(key: str) -> Finding:
 
 
 def _cores(name: str) -> Finding:
+    import torch
+
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Finding(name, f"{usable} usable of {os.cpu_count()}; torch uses {torch.get_num_threads()} threads")
 
@@ -133,6 +155,8 @@ def _memory(name: str) -> Finding:
 
 
 def _accelerator(name: str) -> Finding:
+    import torch
+
     if torch.cuda.is_available():
         return Finding(name, f"CUDA: {torch.cuda.get_device_name(0)} (--device cuda)")
     if torch.backends.mps.is_available():
@@ -174,6 +198,8 @@ def _folder(name: str) -> Finding:
 
 
 def _speed(name: str) -> Finding:
+    import torch
+
     before = torch.get_num_threads()
     threads = max(before, most_workers())
     matrix = torch.randn(512, 512, generator=torch.Generator().manual_seed(0))
@@ -203,22 +229,32 @@ def _seconds(matrix: torch.Tensor) -> float:
 
 # --- answers that are known -------------------------------------------------------------------------------------------
 
-# f(x) = ((w₁x₁ + w₂x₂) + (w₁x₂ + w₂x₃)) / 2 with independent w of variance 1: G by hand
-KNOWN = torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64) / 4
-
 
 def _two_taps() -> nn.Module:
+    from torch import nn
+
     net = nn.Sequential(nn.Conv1d(1, 1, 2, bias=False), nn.AvgPool1d(2), nn.Flatten())
     for weight in net.parameters():
         nn.init.normal_(weight)
     return net
 
 
+def _known() -> Tensor:
+    """G by hand: f(x) = ((w₁x₁ + w₂x₂) + (w₁x₂ + w₂x₃)) / 2 with independent w of variance 1."""
+    import torch
+
+    return torch.tensor([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64) / 4
+
+
 def _integrated(name: str) -> Finding:
     """The first layer integrated: the right matrix to rounding, up to the measured variance of the weights."""
+    from netgrain.geometry.average import average_geometry
+    from netgrain.geometry.provenance import Integration
+
+    known = _known()
     G = average_geometry(_two_taps, (1, 3), members=4, progress=False)
-    error = float((G.matrix() / G.trace.value - KNOWN / KNOWN.trace()).abs().max())
-    away = abs(G.trace.value - float(KNOWN.trace())) / max(G.trace.stderr, 1e-12)
+    error = float((G.matrix() / G.trace.value - known / known.trace()).abs().max())
+    away = abs(G.trace.value - float(known.trace())) / max(G.trace.stderr, 1e-12)
     found = f"relative error {error:.1e}, trace {away:.1f} standard errors away"
     if not isinstance(G.about.integration, Integration):
         return Finding(name, f"not integrated: {G.about.averaged}", "fail", "report this with the versions above")
@@ -227,11 +263,15 @@ def _integrated(name: str) -> Finding:
 
 def _sampled(name: str) -> Finding:
     """Plain sampling: every entry within a few of its standard errors."""
+    import torch
+
+    from netgrain.geometry.average import average_geometry
+
     G = average_geometry(_two_taps, (1, 3), members=MEMBERS, first_layer="never", progress=False)
     form = G.form
     parts = torch.stack([form.part(i).dense() for i in range(form.parts)])
     errors = parts.std(0) / len(parts) ** 0.5
-    away = float(((G.matrix() - KNOWN).abs() / errors).max())
+    away = float(((G.matrix() - _known()).abs() / errors).max())
     return _verdict(name, f"{G.members} members, largest deviation {away:.1f} standard errors", away < FAR)
 
 

@@ -1,25 +1,33 @@
-"""The command `netgrain group`: a finite group, its classes, characters and irreps."""
+"""The commands about finite groups: `group` shows one, `limit` shows where training over it ends."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from netgrain.cli.parsing import as_text, check_folder, one_sentence_errors, print_rows
+from netgrain.cli.options import Seed
+from netgrain.cli.output import Answer, console, json_file, plain_table, print_rows, print_written, write_all
+from netgrain.cli.parsing import check_folder
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from torch import Tensor
+
+    from netgrain.equivariant.solution import Limit
     from netgrain.groups.group import Group
 
 SHOWN = 20  # classes and irreps printed; a file has all of them
+SHOWN_IRREPS = 24  # in the table of a limit
 WRITTEN = 256  # irreps up to which the character table is part of the JSON
-FILE_WIDTH = 170  # columns where the output is not a terminal
+MOST_POINTS = 100_000
 KINDS = {1: "real", 0: "complex", -1: "quaternionic"}
 
-EXAMPLES = """  netgrain group D60
+GROUP_EXAMPLES = """  netgrain group D60
   netgrain group C5xC5:Q8 --out out/ccq
   netgrain group p4m8 --json
 
@@ -27,6 +35,23 @@ EXAMPLES = """  netgrain group D60
 NAME is built from
   C12, D60 (60 elements), Q8, Dic12, S4, A5, p4m8 (symmetries of an 8 x 8 image on a torus);
   direct products C8xC8xD8; semidirect products CnxCn:D8 = p4mn, CpxCp:Q8, Cn:C2"""
+LIMIT_EXAMPLES = """  netgrain limit --group D8 --depth 2
+  netgrain limit --group D60 --depth 3 --points 10 --out out/limit
+  netgrain limit --group D8 --net diagonal --data my.npz --json
+
+\b
+NET is one of
+  group-cnn         convolutions over the group: the Schatten norm of the Fourier coefficients
+  circular          convolutions over the cyclic group of the same order: the norm of the DFT
+  diagonal          one weight an entry and layer: the norm of the entries
+  fully-connected   matrices: the Euclidean norm at any depth
+METHOD is one of
+  flow              gradient flow in log-norm time, to its end
+  ngd               normalised gradient descent
+  sgd               gradient descent with a growing step, as in the paper's code"""
+
+
+# --- a group ---------------------------------------------------------------------------------------------------------
 
 
 def group(
@@ -35,26 +60,19 @@ def group(
         Path | None,
         typer.Option(metavar="DIR", help="Write cayley.png and group.json there.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
-) -> None:
+) -> Answer:
     """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
-    with one_sentence_errors(), redirect_stdout(sys.stderr) if as_json else nullcontext():
-        from netgrain.groups.parsing import parse
+    from netgrain.groups.parsing import parse
 
-        if out is not None:
-            check_folder(out)
-        G = parse(name)
-        report = _report(G)
-        written = [] if out is None else _write(G, report, out)
-    if as_json:
-        typer.echo(as_text(report))
-        return
-    _print(G)
-    for path in written:
-        typer.echo(f"written: {path}")
+    if out is not None:
+        check_folder(out)
+    G = parse(name)
+    report = _group_report(G)
+    written = [] if out is None else _write_group(G, report, out)
+    return Answer(report, partial(_print_group, G, written))
 
 
-def _report(G: Group) -> dict[str, Any]:
+def _group_report(G: Group) -> dict[str, Any]:
     """Everything about the group as plain values."""
     few = len(G.irreps) <= WRITTEN
     table = [[[z.real, z.imag] for z in row] for row in G.character_table.tolist()] if few else None
@@ -75,23 +93,19 @@ def _report(G: Group) -> dict[str, Any]:
     }
 
 
-def _write(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
+def _write_group(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
     """Everything is made first and written last."""
     from matplotlib.figure import Figure
 
     from netgrain.geometry.plots import png
     from netgrain.groups.quilt import quilt
-    from netgrain.runtime.files import write_whole
 
     figure = quilt(G).figure
     assert isinstance(figure, Figure)
-    contents = {"cayley.png": png(figure), "group.json": (as_text(report) + "\n").encode()}
-    return [write_whole(out / file, content) for file, content in contents.items()]
+    return write_all({"cayley.png": png(figure), "group.json": json_file(report)}, out)
 
 
-def _print(G: Group) -> None:
-    from rich.console import Console
-
+def _print_group(G: Group, written: list[Path]) -> None:
     involutions = sum(r.frobenius_schur * r.dimension for r in G.irreps) - 1
     dimensions = ((d, G.dimensions.count(d)) for d in sorted(set(G.dimensions)))
     print_rows(
@@ -104,13 +118,14 @@ def _print(G: Group) -> None:
             ("involutions", f"{involutions}  (elements of order 2, from the types)"),
         ]
     )
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH)
-    console.print()
-    console.print(_class_table(G))
-    console.print()
-    legend = _character_table(G, console)
+    page = console()
+    page.print()
+    page.print(_class_table(G))
+    page.print()
+    legend = _character_table(G, page)
     for line in legend:
         typer.echo(line)
+    print_written(written)
 
 
 def _types(G: Group) -> list[tuple[str, int]]:
@@ -118,25 +133,18 @@ def _types(G: Group) -> list[tuple[str, int]]:
     return [(kind, found.count(indicator)) for indicator, kind in KINDS.items()]
 
 
-def _class_table(G: Group) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("class")
-    for title in ("representative", "elements", "of order"):
-        table.add_column(title, justify="left" if title == "representative" else "right")
-    for i, (members, order) in enumerate(zip(G.classes[:SHOWN], G.class_orders, strict=False)):
-        table.add_row(Text(f"C{i}"), Text(G.names[int(members[0])]), str(len(members)), str(order))
+def _class_table(G: Group) -> Table:
+    rows = [
+        (f"C{i}", G.names[int(members[0])], str(len(members)), str(order))
+        for i, (members, order) in enumerate(zip(G.classes[:SHOWN], G.class_orders, strict=False))
+    ]
     if len(G.classes) > SHOWN:
-        table.add_row(Text("…"), Text(f"{len(G.classes) - SHOWN} more, all with --json"), "", "")
-    return table
+        rows.append(("…", f"{len(G.classes) - SHOWN} more, all with --json", "", ""))
+    return plain_table(("class", "representative", "elements", "of order"), rows, right=("elements", "of order"))
 
 
-def _character_table(G: Group, console: Any) -> list[str]:
+def _character_table(G: Group, page: Console) -> list[str]:
     """Prints the characters, as many classes as fit beside each other; returns what explains the letters."""
-    from rich.table import Table
-    from rich.text import Text
 
     from netgrain.groups.characters import character_text
 
@@ -152,17 +160,15 @@ def _character_table(G: Group, console: Any) -> list[str]:
         for irrep in G.irreps[:SHOWN]
     ]  # fmt: skip
     widths = [max(len(f"C{i}"), *(len(row[i]) for row in rows)) + 2 for i in range(columns)]
-    room = console.width - 22
+    room = page.width - 22
     while sum(widths[:columns]) > room and columns > 1:
         columns -= 1
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("irrep", "type"):
-        table.add_column(title, no_wrap=True)
-    for i in range(columns):
-        table.add_column(f"C{i}", justify="right", no_wrap=True)
-    for i, (irrep, row) in enumerate(zip(G.irreps, rows, strict=False)):
-        table.add_row(Text(f"ρ{i}"), Text(KINDS[irrep.frobenius_schur]), *(Text(entry) for entry in row[:columns]))
-    console.print(table)
+    titles = ("irrep", "type", *(f"C{i}" for i in range(columns)))
+    cells = [
+        (f"ρ{i}", KINDS[irrep.frobenius_schur], *row[:columns])
+        for i, (irrep, row) in enumerate(zip(G.irreps, rows, strict=False))
+    ]
+    page.print(plain_table(titles, cells, no_wrap=titles, right=titles[2:]))
     text = " ".join(entry for row in rows for entry in row[:columns])
     legend = []
     if columns < len(G.classes) or len(rows) < len(G.irreps):
@@ -172,3 +178,165 @@ def _character_table(G: Group, console: Any) -> list[str]:
     if "φ" in text:
         legend.append("φ = (1 + √5)/2")
     return legend
+
+
+# --- the limit of training over it -----------------------------------------------------------------------------------
+
+
+def limit(
+    group: Annotated[str, typer.Option(metavar="GROUP", help="A group as in `netgrain group`: D60, C12, Q8, S5, A5.")],
+    depth: Annotated[int, typer.Option(metavar="L", help="Layers of the network.")] = 2,
+    points: Annotated[
+        int, typer.Option(metavar="N", help="Random Gaussian points, labelled by a random teacher.")
+    ] = 10,
+    net: Annotated[str, typer.Option(metavar="NET", help="The network, see below.")] = "group-cnn",
+    method: Annotated[str, typer.Option(metavar="METHOD", help="How to get there, see below.")] = "flow",
+    channels: Annotated[int, typer.Option(metavar="C", help="Hidden channels of a convolutional network.")] = 1,
+    cap: Annotated[
+        float, typer.Option(metavar="CAP", help="Sharpness of the flow; the result is good to 1/CAP.")
+    ] = 1e5,
+    seed: Seed = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="X (points, order) and y (-1 or +1) instead.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write limit.json and limit.png there.", show_default=False)
+    ] = None,
+) -> Answer:
+    """Train a linear network over a group to the end, and say what it has minimised and how well.
+
+    The table shows the limit of training beside that of a fully connected network (the support vector machine).
+    """
+    from netgrain.data.arrays import read_tensors
+    from netgrain.equivariant.limits import limit as limit_of
+    from netgrain.groups.parsing import parse
+
+    if out is not None:
+        check_folder(out)
+    G = parse(group)
+    X, y = _points(G, points, seed) if data is None else read_tensors(data, "X", "y")
+    found = limit_of(G, X, y, depth=depth, net=net, method=method, channels=channels, cap=cap, seed=seed)
+    report = _limit_report(G, found, X, y)
+    written = [] if out is None else _write_limit(G, found, report, out)
+    return Answer(report, partial(_print_limit, G, found, report, written))
+
+
+def _points(G: Group, points: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Gaussian points and the signs of a Gaussian teacher, so that they are separable."""
+    import numpy as np
+    import torch
+
+    if not 1 <= points <= MOST_POINTS:
+        raise NetgrainError(f"--points expects a number between 1 and {MOST_POINTS}, found {points}.")
+    if seed < 0:
+        raise NetgrainError(f"--seed expects a number from 0 on, found {seed}.")
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((points, G.order))
+    y = np.sign(X @ rng.standard_normal(G.order))
+    return torch.from_numpy(X), torch.from_numpy(y)
+
+
+def _limit_report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any]:
+    import torch
+
+    from netgrain.equivariant.schatten_norms import schatten_objective, schatten_ratio, weighted_rank
+    from netgrain.equivariant.separable import support_vector
+
+    svm = support_vector(X, y)
+    cosine = torch.nn.functional.cosine_similarity(svm, found.beta, dim=0)
+    path = found.trajectory
+    return {
+        "group": found.group,
+        "order": G.order,
+        "net": found.net,
+        "depth": found.depth,
+        "method": found.method,
+        "points": found.points,
+        "seed": found.seed,
+        "objective": found.objective,
+        "margin": found.margin,
+        "kkt_residual": found.kkt_residual,
+        "parameter_residual": found.parameter_residual,
+        "lower": found.lower,
+        "upper": found.upper,
+        "dual_gap": found.dual_gap,
+        "dual_level": found.dual_level,
+        "balancedness": found.balancedness,
+        "ratio": found.ratio,
+        "ratio_at_initialisation": float(path.ratios[0]),
+        "real_ratio": found.real_ratio,
+        "weighted_rank": found.weighted_rank,
+        "dimensions": [irrep.dimension for irrep in G.irreps],
+        "ranks": list(found.ranks),
+        "singular_values": [values.tolist() for values in found.singular_values],
+        "group_objective": float(schatten_objective(G, found.beta, X, y, found.depth)),
+        "fully_connected": {
+            "margin": float(1 / svm.norm()),
+            "group_objective": float(schatten_objective(G, svm, X, y, found.depth)),
+            "ratio": float(schatten_ratio(G, svm, found.depth)),
+            "weighted_rank": weighted_rank(G, svm),
+            "cosine": float(cosine),
+        },
+        "beta": found.beta.tolist(),
+        "seconds": found.seconds,
+    }
+
+
+def _write_limit(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Path]:
+    """Everything is made first and written last."""
+    from netgrain.equivariant.penalties import group_transform
+    from netgrain.equivariant.pictures import limit_figure
+    from netgrain.geometry.plots import png
+
+    path = found.trajectory
+    separated = [None if not m > 0 else float(v) for m, v in zip(path.margins, path.objectives, strict=True)]
+    along = {
+        "log_norms": path.log_norms.tolist(),
+        "margins": path.margins.tolist(),
+        "ratios": path.ratios.tolist(),
+        "objectives": separated,
+    }
+    contents = {
+        "limit.json": json_file(report | {"trajectory": along}),
+        "limit.png": png(limit_figure(found, group_transform(G))),
+    }
+    return write_all(contents, out)
+
+
+def _print_limit(G: Group, found: Limit, report: dict[str, Any], written: list[Path]) -> None:
+    svm = report["fully_connected"]
+    p = f"2/{found.depth}"
+    if found.dual_gap is None:
+        bracket = f"{found.lower:.7g} ≤ optimum ≤ {found.upper:.7g}; not convex, so stationary need not be optimal"
+    else:
+        bracket = f"{found.lower:.7g} ≤ optimum ≤ {found.upper:.7g}, gap {found.dual_gap:.1e}"
+    alive = [(i, d, r) for i, (d, r) in enumerate(zip(report["dimensions"], found.ranks, strict=True)) if r > 0]
+    rows = [
+        ("limit", f"{found.net} on {G!r}, depth {found.depth}, {found.points} points, by {found.method}"),
+        ("objective", f"{found.objective:.7g}, what this network minimises (p = {p}) at margin one"),
+        ("bracket", bracket),
+        ("KKT residual", f"{found.kkt_residual:.1e} of the predictor, {found.parameter_residual:.1e} of the weights"),
+        ("margin", f"{found.margin:.5g}; of the support vector machine {svm['margin']:.5g}"),
+        ("balancedness", f"1 {found.balancedness - 1:+.1e}"),
+        ("Fourier ratio", f"{report['ratio_at_initialisation']:.4g} at initialisation, {found.ratio:.4g} at the limit"),
+        ("rank", f"{found.weighted_rank} of {G.order}, irreps weighted by dimension"),
+        *(
+            (f"  ρ{i}", f"rank {r} of {d}, singular values {_numbers(found.singular_values[i][:r].tolist())}")
+            for i, d, r in alive[:SHOWN_IRREPS]
+        ),
+        *([("  …", f"{len(alive) - SHOWN_IRREPS} more irreps")] if len(alive) > SHOWN_IRREPS else []),
+        (
+            "fully connected",
+            f"the same norm |β̂|_{p} is {svm['group_objective']:.6g} (here {report['group_objective']:.6g}), "
+            f"Fourier ratio {svm['ratio']:.4g}, rank {svm['weighted_rank']}, cosine {svm['cosine']:.6f}",
+        ),
+        ("seconds", f"{found.seconds:.2f}"),
+    ]
+    print_rows(rows)
+    print_written(written)
+
+
+def _numbers(values: list[float]) -> str:
+    shown = ", ".join(f"{v:.4g}" for v in values[:6])
+    return shown + (", …" if len(values) > 6 else "")

@@ -1,65 +1,23 @@
-"""What every command shares: reading what the user wrote, saying what went wrong, printing."""
+"""From what the user wrote to objects: sizes, outputs, probes, families, files and folders to write."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from netgrain.data.sources import format_of, kinds
-from netgrain.models.specs import check_name, is_builtin
+from netgrain.models.specs import is_builtin
 from netgrain.runtime.arguments import MOST_INPUTS
-from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.families.members import Family
+    from netgrain.families.outputs import Output
     from netgrain.families.probes import Probe
-
-BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; 1: a check of the doctor failed
-
-
-def known_model(written: str | list[str]) -> str | list[str]:
-    """The models of a command line, refused before torch is loaded if they cannot be any."""
-    with one_sentence_errors():
-        for spec in [written] if isinstance(written, str) else written or []:
-            check_name(spec, Path.cwd())
-    return written
-
-
-# options that several commands share
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="The family of networks, as in `netgrain geometry --help`.", callback=known_model
-    ),
-]
-DataOption = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="DATA",
-        help=f"{kinds()}.",
-        callback=lambda data: source_given(data),
-    ),
-]
-DataDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where the files of the data set are.", show_default=False)
-]
-Download = Annotated[bool, typer.Option("--download", help="Fetch the data set if it is not there.")]
-Size = Annotated[
-    int | None, typer.Option(metavar="N", help="Average the images down to N x N first.", show_default=False)
-]
-Limit = Annotated[int | None, typer.Option(metavar="N", help="Use N random training samples only.", show_default=False)]
-Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def parse_input(text: str) -> tuple[int, ...]:
@@ -78,6 +36,36 @@ def parse_input(text: str) -> tuple[int, ...]:
     return sizes
 
 
+def parse_output(text: str) -> Output:
+    """
+    >>> parse_output("mean"), parse_output("3"), parse_output("diff:0,1")
+    ('mean', 3, ('diff', 0, 1))
+    """
+    if text in ("all", "mean"):
+        return text
+    if re.fullmatch(r"\d{1,9}", text):
+        return int(text)
+    if match := re.fullmatch(r"diff:(\d{1,9}),(\d{1,9})", text):
+        return "diff", int(match[1]), int(match[2])
+    raise NetgrainError(f"--output expects all, mean, an index as in 3, or diff:0,1; found '{text}'.")
+
+
+def parse_probe(text: str) -> Probe | None:
+    """A probe from its name, or data:FILE (.npy, or .npz with an array X)."""
+    from netgrain.data.arrays import read_tensors
+    from netgrain.families.probes import Data, probe_named
+
+    kind, _, value = text.partition(":")
+    if kind == "data" and value:
+        return Data(read_tensors(Path(value), "X")[0], name=Path(value).name)
+    return probe_named(text)
+
+
+def check_share(keep: float) -> None:
+    if not 0 < keep <= 1:
+        raise NetgrainError(f"--keep expects a share in (0, 1], found {keep:g}.")
+
+
 def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = None) -> Family:
     """The model with the sizes of the input (and its outputs) filled in, built once: what is wrong is said first."""
     from netgrain.models.specs import load_model
@@ -90,7 +78,7 @@ def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = No
             f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
             "For other inputs give a model of your own, as path/file.py:name."
         )
-    family_from_text = load_model(
+    make = load_model(
         spec,
         channels=sizes[0] if len(sizes) == 3 else None,
         image_size=sizes[1] if square else None,
@@ -98,8 +86,8 @@ def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = No
     )
     try:
         if builtin:
-            _check_weights(spec, family_from_text)
-        family_from_text()
+            _check_weights(spec, make)
+        make()
     except NetgrainError:
         raise
     except (Exception, SystemExit) as e:  # the user's own code may raise anything
@@ -108,65 +96,18 @@ def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = No
         raise NetgrainError(
             f"'{spec}' could not be built ({type(e).__name__}: {e}); check its options and its code."
         ) from e
-    return family_from_text
+    return make
 
 
-def _check_weights(spec: str, family_from_text: Family) -> None:
+def _check_weights(spec: str, make: Family) -> None:
     """Memory is promised generously, and then the system ends who uses it: better to count first."""
     from netgrain.runtime.memory import free_memory, in_words, weights_in_bytes
 
-    if (needed := weights_in_bytes(family_from_text)) > (free := free_memory()):
+    if (needed := weights_in_bytes(make)) > (free := free_memory()):
         raise NetgrainError(
             f"the weights of '{spec}' take {in_words(needed)} for this input, {in_words(free)} of memory are free; "
             "choose a smaller width, depth or input."
         )
-
-
-@contextmanager
-def one_sentence_errors(interrupted: str | Callable[[], str] = "nothing was written") -> Iterator[None]:
-    """Errors made on purpose become a sentence and an exit code, warnings one line each; bugs keep their traceback."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", GrainWarning)
-        others = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if issubclass(category, GrainWarning):
-                typer.echo(f"warning: {_one_line(str(message))}", err=True)
-            else:
-                others(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = show
-        try:
-            yield
-        except NetgrainError as e:
-            typer.echo(f"error: {_one_line(str(e))}", err=True)
-            raise typer.Exit(BAD_INPUT) from e
-        except OSError as e:
-            if e.filename is None:
-                raise
-            typer.echo(f"error: {_one_line(str(e.filename))}: {e.strerror}; choose another file or folder.", err=True)
-            raise typer.Exit(BAD_INPUT) from e
-        except (MemoryError, RuntimeError) as e:
-            from netgrain.runtime.memory import shortage
-
-            if (short := shortage(e)) is None:
-                raise
-            typer.echo(f"error: {short}", err=True)
-            raise typer.Exit(BAD_INPUT) from e
-        except KeyboardInterrupt as e:
-            typer.echo(f"interrupted; {interrupted if isinstance(interrupted, str) else interrupted()}", err=True)
-            raise typer.Exit(INTERRUPTED) from e
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def check_folder(out: Path) -> None:
@@ -178,13 +119,6 @@ def check_folder(out: Path) -> None:
         raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
-
-
-def source_given(data: str) -> str:
-    """--data as it was written, looked at while the command line is read: before torch is loaded."""
-    with one_sentence_errors():
-        format_of(data)
-    return data
 
 
 def check_file(out: Path, *suffixes: str, new_folder: bool = False) -> None:
@@ -239,31 +173,3 @@ def resumable(folder: Path | None, about: dict[str, Any], resume: bool) -> Itera
             yield keeping
     finally:
         keeping.close()
-
-
-def as_text(report: Any) -> str:
-    return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def print_rows(rows: list[tuple[str, str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))
-    Console(highlight=False).print(table)
-
-
-def parse_probe(text: str) -> Probe | None:
-    """A probe from its name, or data:FILE (.npy, or .npz with an array X)."""
-    from netgrain.data.arrays import read_tensors
-    from netgrain.families.probes import Data, probe_named
-
-    kind, _, value = text.partition(":")
-    if kind == "data" and value:
-        return Data(read_tensors(Path(value), "X")[0], name=Path(value).name)
-    return probe_named(text)

@@ -8,30 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from netgrain.cli.parsing import as_text, one_sentence_errors, print_rows
+from netgrain.cli.output import Answer, print_rows
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.runtime.cost import Cost, CostEngine
 
-EXAMPLES = """\b
-Examples:
-  netgrain plan run fig10
+EXAMPLES = """  netgrain plan run fig10
   netgrain plan run fig10 --engine ray --workers 64
   netgrain plan geometry my_models.py:Net --input 3x64x64 --members 10000
   netgrain plan reproduce --json"""
-
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Start nothing: run a few units, and say what all would take in memory and time."),
-]
 MANY = 3  # experiments from which on one unit of each stage is measured
 
 
-def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Cost:
+def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path], out: Path) -> Answer:
+    """What running these experiments would cost."""
     from netgrain.experiments.registry import plan_experiment
     from netgrain.runtime.cost import SAMPLES, Cost
     from netgrain.runtime.progress import Bar
@@ -46,34 +39,36 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
                 said.setdefault(note, []).append(name)
             bar.advance()
     whole.notes = [note if len(names) == 1 else f"{', '.join(who)}: {note}" for note, who in said.items()]
-    return whole
+    return answer(whole, out)
 
 
-def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, *, kept: bool) -> Cost:
+def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, out: Path | None) -> Answer:
+    """What sampling a geometry would cost."""
     from netgrain.geometry.reduction import memory_needed
     from netgrain.runtime.engine_in_use import using
 
-    def through(planner: Any) -> None:
+    def through(planner: CostEngine) -> None:
         with using(planner):
             sample()
 
-    return plan_geometry(through, members, partial(memory_needed, math.prod(sizes)), kept=kept)
+    plan = plan_geometry(through, members, partial(memory_needed, math.prod(sizes)), kept=out is not None)
+    return answer(plan, out or Path())
 
 
-def show(plan: Cost, out: Path, as_json: bool) -> None:
-    """Print it, then refuse what cannot fit."""
-    with one_sentence_errors():
-        from netgrain.runtime.engine_in_use import current
-        from netgrain.runtime.engines import is_elsewhere
-        from netgrain.runtime.processes import Processes
+def answer(plan: Cost, out: Path) -> Answer:
+    """The plan on the engine in use; what cannot fit is refused after it was printed."""
+    from netgrain.runtime.engine_in_use import current
+    from netgrain.runtime.engines import is_elsewhere
+    from netgrain.runtime.processes import Processes
 
-        engine = current() or Processes()
-        workers = engine.parallel
-        if as_json:
-            typer.echo(as_text(plan.as_dict(workers, engine.name)))
-        else:
-            print_rows(plan.rows(workers, engine.name))
+    engine = current() or Processes()
+    workers, error = engine.parallel, None
+    try:
         plan.check(workers, out, elsewhere=is_elsewhere(engine))
+    except NetgrainError as e:
+        error = str(e)
+    show = partial(print_rows, plan.rows(workers, engine.name))
+    return Answer(plan.as_dict(workers, engine.name), show, error=error)
 
 
 def _together(name: str, plan: Cost) -> list[Any]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.files import is_file
 
 HOLDERS = ("state_dict", "model_state_dict", "model")  # where training loops keep the weights among other things
+JUDGED, AT_ONCE = 1000, 250  # samples that a checkpoint is tried on, and how many of them together
+NEAR = 0.1  # of the way from guessing to perfect
 EXPECTED = "expected weights as .safetensors, or a state dict saved with torch.save(model.state_dict(), …)"
 
 
@@ -74,3 +77,22 @@ def _content(path: Path) -> Any:
 
         return load_file(path)
     return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def warn_near_chance(model: nn.Module, X: Tensor, y: Tensor) -> None:
+    """Warn if a trained classifier is hardly better than guessing: most often its preprocessing is missing."""
+    rows = torch.linspace(0, len(X) - 1, min(JUDGED, len(X))).round().long()
+    labels = y[rows]
+    with torch.no_grad():
+        scores = torch.cat([model(part) for part in X[rows].split(AT_ONCE)])
+    if scores.dim() != 2 or not 1 < int(labels.max()) + 1 <= scores.shape[1]:
+        return  # no classifier of these labels
+    accuracy = float((scores.argmax(1) == labels).double().mean())
+    chance = float(labels.bincount().max()) / len(labels)
+    if accuracy < chance + NEAR * (1 - chance):
+        warnings.warn(
+            f"the checkpoint is right on {accuracy:.0%} of the samples, and always guessing the most frequent class on "
+            f"{chance:.0%}: were the data preprocessed as in training? --standardise standardises them.",
+            GrainWarning,
+            stacklevel=2,
+        )

@@ -1,10 +1,7 @@
 """What the front doors check before they start: outputs, numbers that are none, gradients that are cut off, memory."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,34 +222,6 @@ def test_the_prediction_is_what_the_reduction_does(monkeypatch: pytest.MonkeyPat
         reduction.add(torch.zeros(1, 1).expand(rows, size))  # takes no memory
     assert condensed == [most + 1]
     assert most_members(4096, 10**6) is None
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("geometry", "resnet81", "--input", "1x32x32"),
-        ("audit", "resnet81", "--data", "digits"),
-        ("compare", "lenet", "resnet81", "--data", "digits"),
-        ("visible", "resnet81", "--signal", "a.npy"),
-        ("card", "resnet81", "--input", "1x8x8"),
-        ("score", "resnet81", "--data", "digits"),
-        ("complexity", "resnet81", "--data", "digits"),
-        ("plan", "geometry", "resnet81", "--input", "1x8x8"),
-        ("geometry", "no_such_file.py:Net", "--input", "4"),
-    ],
-)
-def test_an_unknown_model_is_answered_without_torch(words: tuple[str, ...], tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom netgrain.cli.app import app\n"
-        f"try:\n    app({list(words)!r})\nexcept SystemExit as e:\n    print(e.code, 'torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert done.stdout.split() == ["2", "False"]
-    assert done.stderr.startswith("error: There is no ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_wrapped_models_count_as_what_is_inside() -> None:

@@ -117,9 +117,9 @@ def _parse_input(text: str) -> None:
 
 
 def _parse_output(text: str) -> None:
-    from netgrain.cli.app import _parse_output as parse
+    from netgrain.cli.parsing import parse_output
 
-    parse(text)
+    parse_output(text)
 
 
 def _parse_group(text: str) -> None:

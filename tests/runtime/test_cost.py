@@ -167,7 +167,7 @@ def test_a_geometry_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Rows, "one", stops)
     stopped = invoke(*command, "--out", str(tmp_path / "cut"))
     assert stopped.exit_code == 130
-    assert "go on with --resume" in stopped.stderr
+    assert "resume with --resume" in stopped.stderr
     assert len(list((tmp_path / "cut" / "members" / "units").iterdir())) == 2
     refused = invoke(*command, "--out", str(tmp_path / "cut"))
     assert refused.exit_code == 2

@@ -1,0 +1,286 @@
+"""The command `netgrain geometry`: the average geometry of a family, printed, written and checked."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from netgrain.cli import plan
+from netgrain.cli.options import DryRun, Input, Resume, Seed, known_model
+from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt, print_rows
+from netgrain.cli.parsing import (
+    check_folder,
+    digest_of,
+    family_from_text,
+    parse_input,
+    parse_output,
+    parse_probe,
+    resumable,
+    source_of,
+)
+from netgrain.models.specs import FORMS
+from netgrain.runtime.errors import NetgrainError
+
+if TYPE_CHECKING:
+    from netgrain.geometry.agreement import Agreement
+    from netgrain.geometry.estimate import Estimate
+    from netgrain.geometry.options import EndLayer, Method
+    from netgrain.geometry.value import Geometry
+
+EXAMPLES = f"""  netgrain geometry lenet --input 1x32x32
+  netgrain geometry my_models.py:Net --input 3x32x32 --check 2000
+  netgrain geometry resnet18:activation=gelu,width=0.25 --input 3x32x32 --members 50 --out out/resnet
+  netgrain geometry my_models.py:Net --input 3x64x64 --probe data:images.npy --json
+  netgrain geometry my_package.models:build:hidden=32 --input 20 --output diff:0,1
+  netgrain geometry my_models.py:Net --input 3x224x224 --members 1024 --engine ray --workers 2 --out out/net --resume
+
+\b
+{FORMS}
+"""
+
+
+def geometry(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The family of networks, see below.", callback=known_model)
+    ],
+    shape: Input,
+    probe: Annotated[
+        str,
+        typer.Option(
+            metavar="PROBE",
+            help="Where to take gradients: auto (the origin, or its limit at a kink), origin, gaussian:SIGMA, "
+            "or data:FILE (.npy, or .npz with an array X).",
+        ),
+    ] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="closed-form (propagate second moments through the layers), sampled (average over random networks), "
+            "or auto (the closed form where every layer has one and --members is not given).",
+        ),
+    ] = "auto",
+    members: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of random networks to average over (default: enough to reach the tolerance).",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="T",
+            help="Stop sampling when the expected Corr with the true G is 1 - T (default: 0.01 without --members).",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTPUT",
+            help="Outputs that count: all (their sum of squares), mean, an index as in 3, "
+            "or a difference as in diff:0,1.",
+        ),
+    ] = "all",
+    first_layer: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Average over the first layer exactly instead of sampling it: auto (where that is exact), never, "
+            "or always (also where it is nearly exact).",
+        ),
+    ] = "auto",
+    check: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Compare the closed form with N sampled networks (2000 is a good number), band by band of the "
+            "spectrum, in standard errors. The exit code is 1 if they differ.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write geometry.safetensors, geometry.png, directions.png and summary.json there and replace "
+            "existing ones. Sampled networks are kept in DIR/members until all are finished.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+) -> Answer:
+    """Show which input directions a family of networks reacts to: its average geometry G = E[JᵀJ].
+
+    Prints a table. With --out it also writes pictures, numbers and a file that netgrain.Geometry.load reads.
+    """
+    sizes, chosen = parse_input(shape), parse_output(output)
+    if out is not None:
+        check_folder(out)
+    if resume and out is None:
+        raise NetgrainError("--resume continues with the networks in a folder; name it with --out DIR.")
+
+    from netgrain.geometry.agreement import check as compare
+    from netgrain.geometry.agreement import check_error_bars
+    from netgrain.geometry.average import average_geometry
+
+    place = parse_probe(probe)
+    make = family_from_text(model, sizes)
+    sample = partial(
+        average_geometry,
+        make,
+        sizes,
+        method=cast("Method", method if check is None else "closed-form"),
+        probe=place,
+        members=members,
+        tolerance=tolerance,
+        seed=seed,
+        output=chosen,
+        first_layer=cast("EndLayer", first_layer),
+    )
+    if dry_run:
+        return plan.of_geometry(sample, sizes, members, out)
+    compared = (
+        None if check is None else partial(compare, make, sizes, members=check, probe=place, output=chosen, seed=seed)
+    )
+    if check is not None:
+        check_error_bars(make, sizes, members=check, probe=place, output=chosen, seed=seed)
+    about = {
+        "model": model, "source": source_of(make), "input": list(sizes), "probe": probe,
+        "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
+        "seed": seed, "output": output, "first_layer": first_layer,
+    }  # fmt: skip
+    with (
+        on_interrupt(partial(_kept, out)),
+        resumable(None if out is None else out / "members", about, resume) as keeping,
+    ):
+        G = sample()
+        agreement = None if compared is None else compared(closed=G)
+        report = _reported(G, agreement, out)
+        if keeping is not None:
+            keeping.done()
+    code = 0 if agreement is None or agreement.agrees else FAILED
+    return Answer(report, partial(_print, G, report, agreement), code)
+
+
+def _kept(out: Path | None) -> str:
+    if out is None or not (out / "members").is_dir():
+        return "nothing was written"
+    return f"finished members are in {out / 'members'}; resume with --resume"
+
+
+def _reported(G: Geometry, agreement: Agreement | None, out: Path | None) -> dict[str, Any]:
+    """The document about a geometry, which is written with its pictures where a folder was given."""
+    from netgrain.runtime.threads import one_thread
+
+    with one_thread():  # several threads on a busy machine can be ten times slower
+        report = {**G.summary(), "files": {} if out is None else _file_names(out)}
+        if agreement is not None:
+            report["check"] = agreement.as_dict()
+        if out is not None:
+            _write(G, report, out)
+    return report
+
+
+def _file_names(out: Path) -> dict[str, str]:
+    names = {
+        "geometry": "geometry.safetensors",
+        "picture": "geometry.png",
+        "directions": "directions.png",
+        "summary": "summary.json",
+    }
+    return {what: str(out / name) for what, name in names.items()}
+
+
+def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
+    """Everything is made first and written last."""
+    from netgrain.geometry import plots
+    from netgrain.runtime.files import write_whole
+
+    files: dict[str, str] = report["files"]
+    contents = {
+        "picture": plots.png(plots.overview({G.about.model: G})),
+        "directions": plots.png(plots.directions(G)),
+        "summary": json_file(report),
+    }
+    done = 0
+
+    def kept() -> str:
+        number = f"{done} {'was' if done == 1 else 'were'}"
+        return f"of {len(files)} files in {out}, {number} written (whole); resume with --resume"
+
+    with on_interrupt(kept):
+        G.save(files["geometry"])
+        for what, content in contents.items():
+            done += 1
+            write_whole(files[what], content)
+
+
+def _print(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> None:
+    sizes = "x".join(map(str, report["input_shape"]))
+    counts = [("?" if n is None else str(n)) for n in report["directions_for"].values()]
+    rows = [
+        ("model", report["model"]),
+        ("input", f"{sizes}, d = {report['d']}"),
+        ("output", report["output"]),
+        ("method", _method(report)),
+        ("probe", report["probe"]),
+        ("trace", _number(G.trace, G.exact)),
+        ("effective rank", _number(G.effective_rank, G.exact)),
+        ("directions", f"{', '.join(counts)} carry {', '.join(report['directions_for'])} of the trace"),
+        ("blocks", _blocks(G)),
+        (
+            f"Corr with {G.fidelity_with}",
+            "unknown" if report["fidelity"] is None else f"about {report['fidelity']:.4f}",
+        ),
+    ]
+    if report["method"] == "sampled":
+        rows[4:4] = [
+            ("members", f"{report['members']} (seed {report['seed']})"),
+            ("first layer", report["integration"].removeprefix("first layer ")),
+        ]
+    if report["method"] == "closed-form" and not G.form.parts:
+        rows.pop()  # nothing was sampled
+    if report["zero_share"]:
+        rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
+    rows += [("note", note) for note in report["notes"]]
+    print_rows(rows)
+    if report["files"]:
+        typer.echo("\nwritten:")
+        for path in report["files"].values():
+            typer.echo(f"  {path}")
+    if agreement is not None:
+        typer.echo(f"\nclosed form against {agreement.sampled.members} sampled networks:\n{agreement}")
+
+
+def _method(report: dict[str, Any]) -> str:
+    if report["method"] != "closed-form":
+        return str(report["method"])
+    return "closed form, " + ("exact at any width" if report["exact"] else "wide limit")
+
+
+def _number(estimate: Estimate, exact: bool) -> str:
+    if estimate.stderr == 0 and not exact:
+        return f"{estimate.value:.6g}"
+    if math.isnan(estimate.stderr):
+        return f"{estimate.value:.4g} (no error bar)"
+    return estimate.with_error
+
+
+def _blocks(G: Geometry) -> str:
+    sizes = [block.size for block in G.blocks()]
+    known = "" if sum(sizes) == G.d else f" among the {sum(sizes)} leading directions"
+    if not sizes:
+        return "none known"
+    if max(sizes) == 1:
+        return f"{len(sizes)}, no two eigenvalues are equal{known}"
+    spread = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return f"{len(sizes)}, of {spread} equal eigenvalues{known}"
