@@ -44,6 +44,7 @@ def early(check: Callable[[str], object]) -> Callable[[Any], Any]:
 
 
 known_model = early(lambda spec: check_name(spec, Path.cwd()))
+known_source = early(lambda source: format_of(source))
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ class DataOptions:
     """--data and what is done to it: one rule for every command."""
 
     data: Annotated[
-        str, typer.Option("--data", metavar="DATA", help=f"Labelled samples: {kinds()}.", callback=early(format_of))
+        str, typer.Option("--data", metavar="DATA", help=f"Labelled samples: {kinds()}.", callback=known_source)
     ]
     data_dir: DataDir = None
     download: Annotated[bool, typer.Option("--download", help="Fetch a named data set that is not found.")] = False

@@ -25,6 +25,11 @@ MANY = 3  # experiments from which on one unit of each stage is measured
 
 def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path], out: Path) -> Answer:
     """What running these experiments would cost."""
+    return answer(plan_experiments(names, scale, folders), out)
+
+
+def plan_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Cost:
+    """The costs of experiments, each as one stage if there are several."""
     from netgrain.experiments.registry import plan_experiment
     from netgrain.runtime.cost import SAMPLES, Cost
     from netgrain.runtime.progress import Bar
@@ -39,7 +44,7 @@ def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]
                 said.setdefault(note, []).append(name)
             bar.advance()
     whole.notes = [note if len(names) == 1 else f"{', '.join(who)}: {note}" for note, who in said.items()]
-    return answer(whole, out)
+    return whole
 
 
 def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, out: Path | None) -> Answer:

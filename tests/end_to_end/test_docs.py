@@ -75,8 +75,8 @@ def test_every_command_shows_examples() -> None:
 @pytest.mark.parametrize("line", sorted({*help_examples(), *printed(), *in_prose()}))
 def test_the_command_line_takes_what_is_shown(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words and options; the user's own files, which are looked for at once, need not be here."""
-    monkeypatch.setattr("netgrain.cli.parsing.check_name", lambda *_: None)
-    monkeypatch.setattr("netgrain.cli.parsing.source_given", lambda data: data)
+    monkeypatch.setattr("netgrain.cli.options.check_name", lambda *_: None)
+    monkeypatch.setattr("netgrain.cli.options.format_of", lambda *_: None)
     parsed(line)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from netgrain import NetgrainError
 from netgrain.cli.app import app
-from netgrain.cli.plan import of_experiments
+from netgrain.cli.plan import plan_experiments
 from netgrain.experiments.registry import plan_experiment, run_experiment
 from netgrain.runtime import cost as planning
 from netgrain.runtime.cost import Cost, CostEngine, EndOfPlan, PlanningRunner, Stage
@@ -121,7 +121,7 @@ def test_several_experiments_in_one_table(monkeypatch: pytest.MonkeyPatch, tmp_p
         return Cost([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
 
     monkeypatch.setattr("netgrain.experiments.registry.plan_experiment", planned)
-    whole = of_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
+    whole = plan_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
     assert [(s.label, s.units, s.seconds, s.memory) for s in whole.stages] == [("a", 10, 1.9, GB), ("b", 10, 1.9, GB)]
     assert whole.disk == 2000
     assert whole.notes == ["a, b: it depends"]
