@@ -8,11 +8,21 @@ from typing import Any
 
 
 class Estimate(float):
-    """A float with a standard error, so that it can be used wherever a number can.
+    """A number with a standard error, usable wherever a float is.
 
-    ``value`` is the number, ``stderr`` its standard error, ``n`` the number of independent pieces behind it
-    (0: exact, nothing was sampled), ``plug_in`` the naive value where the number itself is bias-corrected.
+    Parameters
+    ----------
+    value : float
+        The number.
+    stderr : float, default 0.0
+        Its standard error.
+    n : int, default 0
+        Number of independent pieces behind it; 0 if nothing was sampled.
+    plug_in : float, optional
+        The naive value, where the number itself is bias-corrected.
 
+    Examples
+    --------
     >>> trace = Estimate(3.0, stderr=0.5, n=25)
     >>> trace
     3.0 ± 0.5 (n = 25)
@@ -42,7 +52,18 @@ class Estimate(float):
         return float(self)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Two-sided confidence interval from Student's t with n − 1 degrees of freedom."""
+        """Two-sided confidence interval, from Student's t with n − 1 degrees of freedom.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Probability that the interval covers the true value.
+
+        Returns
+        -------
+        tuple of float
+            Its ends.
+        """
         if self.stderr == 0 or math.isnan(self.stderr):
             return self.value, self.value
         from scipy.special import stdtrit
@@ -51,7 +72,13 @@ class Estimate(float):
         return self.value - half, self.value + half
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            ``value``, ``stderr``, ``n`` and ``plug_in``; what is not finite becomes None.
+        """
         numbers = {"value": self.value, "stderr": self.stderr, "n": self.n, "plug_in": self.plug_in}
         return {k: None if v is None or not math.isfinite(v) else v for k, v in numbers.items()}
 

@@ -12,22 +12,23 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from netgrain.families.members import Family
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
+from netgrain.geometry.options import Method
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.randomness import derived_seed
-
-__all__ = ["assert_same_grain", "write_golden"]
 
 UPDATE = "NETGRAIN_UPDATE_GOLDEN"
 VECTORS = 16
@@ -47,9 +48,67 @@ class _Sketch:
     method: str
 
 
-def write_golden(make: Family, path: str | Path, *, input_shape: Sequence[int], **options: Any) -> Path:
-    """Measure the family and write its golden file; options are those of `ng.average_geometry`."""
-    sketch = _sketched(make, tuple(input_shape), options)
+def write_golden(
+    make: Family,
+    path: str | Path,
+    *,
+    input_shape: Sequence[int],
+    method: Method | None = None,
+    members: int | None = None,
+    probe: Probe | None = None,
+    output: Output = "all",
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    progress: bool | None = False,
+) -> Path:
+    """Measure a family and write its golden file.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    path : str or Path
+        Name of the file, a few kilobytes to commit.
+    input_shape : sequence of int
+        Shape of one input without the batch axis.
+    method : {"auto", "closed-form", "sampled"}, optional
+        By default the closed form where there is one, else 64 sampled networks.
+    members : int, optional
+        Number of networks to sample.
+    probe : Probe, optional
+        Where x comes from; the origin by default, or its limit if the network has a kink there.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    seed : int, default 0
+        Of the networks.
+    device : torch.device or str, optional
+        Device for sampling.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    See Also
+    --------
+    assert_same_grain : The test that compares with the file.
+    """
+    geometry = partial(
+        _geometry,
+        method=method,
+        members=members,
+        probe=probe,
+        output=output,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    return _write(_sketched(make, tuple(input_shape), geometry), path)
+
+
+def _write(sketch: _Sketch, path: str | Path) -> Path:
     header = {
         "layout": LAYOUT,
         "trace": sketch.trace,
@@ -63,13 +122,60 @@ def write_golden(make: Family, path: str | Path, *, input_shape: Sequence[int], 
 
 
 def assert_same_grain(
-    make: Family, path: str | Path, *, tol: float = 0.02, input_shape: Sequence[int] | None = None, **options: Any
+    make: Family,
+    path: str | Path,
+    *,
+    tol: float = 0.02,
+    input_shape: Sequence[int] | None = None,
+    method: Method | None = None,
+    members: int | None = None,
+    probe: Probe | None = None,
+    output: Output = "all",
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    progress: bool | None = False,
 ) -> None:
-    """Raise AssertionError, with what changed, unless the family still has the geometry of the golden file.
+    """Assert that a family still has the geometry of its golden file.
 
-    tol: the largest relative distance ‖G − G₀‖ / ‖G₀‖ (Frobenius, over the fixed vectors). Sampled families are
-    compared within four times their sampling noise on top of it. input_shape: only to make a missing file.
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    path : str or Path
+        The golden file; made anew where the environment has NETGRAIN_UPDATE_GOLDEN=1.
+    tol : float, default 0.02
+        Largest relative distance ‖G − G₀‖ / ‖G₀‖ (Frobenius, over the fixed vectors). Sampled families
+        are compared within four times their sampling noise on top of it.
+    input_shape : sequence of int, optional
+        Shape of one input; only to make a missing file.
+    method : {"auto", "closed-form", "sampled"}, optional
+        By default the closed form where there is one, else 64 sampled networks.
+    members : int, optional
+        Number of networks to sample.
+    probe : Probe, optional
+        Where x comes from; the origin by default, or its limit if the network has a kink there.
+    output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+        Outputs whose gradients count.
+    seed : int, default 0
+        Of the networks.
+    device : torch.device or str, optional
+        Device for sampling.
+    progress : bool, default False
+        Show a progress bar.
 
+    Raises
+    ------
+    AssertionError
+        If the geometry changed; the message says in which way.
+    NetgrainError
+        If there is no golden file.
+
+    See Also
+    --------
+    write_golden : Makes the file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from torch import nn
     >>> make = lambda: nn.Sequential(nn.Conv1d(1, 4, 3, padding=1, bias=False), nn.Flatten(), nn.Linear(32, 1))
@@ -77,12 +183,22 @@ def assert_same_grain(
     ...     file = write_golden(make, folder + "/golden.safetensors", input_shape=(1, 8))
     ...     assert_same_grain(make, file)
     """
+    geometry = partial(
+        _geometry,
+        method=method,
+        members=members,
+        probe=probe,
+        output=output,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
     path = Path(path)
     if os.environ.get(UPDATE):
         shape = input_shape if input_shape is not None or not path.exists() else _read(path).input_shape
         if shape is None:
             raise NetgrainError(f"{path} does not exist yet, so {UPDATE} needs input_shape= to make it.")
-        write_golden(make, path, input_shape=shape, **options)
+        _write(_sketched(make, tuple(shape), geometry), path)
         return
     if not path.exists():
         raise NetgrainError(
@@ -94,7 +210,7 @@ def assert_same_grain(
     golden = _read(path)
     if input_shape is not None and tuple(input_shape) != golden.input_shape:
         raise NetgrainError(f"{path} is for inputs of shape {golden.input_shape}, asked for was {tuple(input_shape)}.")
-    now = _sketched(make, golden.input_shape, options)
+    now = _sketched(make, golden.input_shape, geometry)
     apart = _apart(now.products, golden.products)
     allowed = tol + SIGMAS * math.hypot(now.noise, golden.noise)
     if apart > allowed:
@@ -133,10 +249,10 @@ def _apart(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-def _sketched(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> _Sketch:
+def _sketched(make: Family, shape: tuple[int, ...], geometry: Callable[..., Geometry]) -> _Sketch:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GrainWarning)  # of a zero geometry: said by the comparison
-        G = _geometry(make, shape, {"progress": False, **options})
+        G = geometry(make, shape)
     generator = torch.Generator().manual_seed(derived_seed(0, "golden vectors", G.d))
     z = torch.randn(VECTORS, G.d, generator=generator, dtype=torch.float64)
     products = G.form.matvec(z)
@@ -145,13 +261,28 @@ def _sketched(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> 
     return _Sketch(products, diagonal, G.trace.value, noise, shape, G.method)
 
 
-def _geometry(make: Family, shape: tuple[int, ...], options: dict[str, Any]) -> Geometry:
-    if "members" not in options and "method" not in options:
+def _geometry(
+    make: Family,
+    shape: tuple[int, ...],
+    *,
+    method: Method | None,
+    members: int | None,
+    probe: Probe | None,
+    output: Output,
+    seed: int,
+    device: torch.device | str | None,
+    progress: bool | None,
+) -> Geometry:
+    """By the closed form where neither a method nor members are asked for; else, or without one, as asked."""
+    average = partial(
+        average_geometry, make, shape, probe=probe, output=output, seed=seed, device=device, progress=progress
+    )
+    if members is None and method is None:
         try:
-            return average_geometry(make, shape, method="closed-form", **options)
+            return average(method="closed-form")
         except NetgrainError:  # no closed form; what is wrong with the model itself is said by sampling, too
-            options = {**options, "members": MEMBERS}
-    return average_geometry(make, shape, **options)
+            members = MEMBERS
+    return average(method=method or "auto", members=members)
 
 
 def _noise(G: Geometry) -> float:

@@ -17,11 +17,35 @@ ROUNDING = 1e-12  # relative: a share that is missed by less counts as reached
 
 
 def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
-    """Score(x) = xᵀGx / ‖x‖² of every sample, shape (samples,): how strongly fresh networks react along x.
+    """How strongly fresh networks react along each sample, xᵀGx / ‖x‖².
 
-    centre: subtract the mean of X first, or a mean given here (that of the training samples, for other ones). What all
-    samples share weighs most in faint ones, so that scores about the origin may reward images without contrast.
+    Parameters
+    ----------
+    G : Geometry
+        Of the family, such as `average_geometry` gives it.
+    X : Tensor of shape (samples, *input_shape) or (samples, d)
+        Samples.
+    centre : bool or Tensor of shape input_shape, default False
+        Subtract the mean of X first, or the mean given here (that of the training samples, for
+        others). What all samples share weighs most in faint ones, so that scores about the origin
+        may reward images without contrast.
 
+    Returns
+    -------
+    Tensor of shape (samples,)
+        NaN for a sample of zeros.
+
+    Raises
+    ------
+    NetgrainError
+        If the samples have another shape than the inputs of G.
+
+    See Also
+    --------
+    prune : Keep the samples that score highest.
+
+    Examples
+    --------
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
     >>> X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     >>> score(G, X).tolist()
@@ -50,19 +74,56 @@ def centred(X: Tensor, centre: bool | Tensor = True) -> Tensor:
 
 def prune(
     G: Geometry,
-    X: Tensor,  # (samples, *input_shape)
-    y: Tensor | None = None,  # (samples,) labels
+    X: Tensor,
+    y: Tensor | None = None,
     *,
     keep: float = 0.7,
     per_class: bool = True,
     lowest: bool = True,
     centre: bool | Tensor = False,
 ) -> Tensor:
-    """Indices into X, ascending, of the samples that stay when the lowest-scored share is dropped.
+    """Indices of the samples that stay when the weakest ones are dropped.
 
-    round(keep · n) of n samples stay, at least one; with labels (and per_class) that many of each class. Of equal
-    scores the earlier sample stays. lowest=False drops the highest-scored instead. centre: as for `score`.
+    Samples are ranked by `score`, each class by itself.
 
+    Parameters
+    ----------
+    G : Geometry
+        Of the family.
+    X : Tensor of shape (samples, *input_shape) or (samples, d)
+        Samples.
+    y : Tensor of shape (samples,), optional
+        Labels, any whole numbers.
+    keep : float, default 0.7
+        Share of the samples that stays; at least one of each class does.
+    per_class : bool, default True
+        Rank each class by itself, where there are labels.
+    lowest : bool, default True
+        Drop the lowest-scored samples; False drops the highest-scored instead.
+    centre : bool or Tensor of shape input_shape, default False
+        As in `score`.
+
+    Returns
+    -------
+    Tensor of shape (kept,)
+        Indices in ascending order. Of equal scores the earlier sample stays.
+
+    Raises
+    ------
+    NetgrainError
+        If `keep` is no share, or a sample has no score.
+
+    See Also
+    --------
+    score : The scores themselves.
+
+    References
+    ----------
+    .. [1] Movahedi, Orvieto, Moosavi-Dezfooli, "Geometric Inductive Biases of Deep Networks: the
+       Role of Data and Architecture".
+
+    Examples
+    --------
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0])))
     >>> X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [5.0, 1.0]])
     >>> prune(G, X, keep=0.5).tolist()

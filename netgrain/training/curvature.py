@@ -37,7 +37,7 @@ from netgrain.training.losses import Loss, LossLike, check_loss, checked_targets
 
 SAMPLES_AT_ONCE = 64  # fixed, so that a result never depends on how work was cut into pieces
 EXACT = 128  # norms of matrices up to this size are taken over all coordinates
-PROBES = 32  # random vectors for larger ones
+VECTORS = 32  # random vectors for larger ones
 TERMS = ("gauss_newton", "residual")
 RATES = ("second", "third", "residual_rate")
 VECTORS_AT_ONCE = 64
@@ -54,17 +54,55 @@ def loss_curvature(
     *,
     loss: LossLike = "cross-entropy",
     train: tuple[Tensor, Tensor] | None = None,
-    probes: int | None = None,
+    vectors: int | None = None,
     seed: int = 0,
 ) -> LossCurvature:
-    """∇²ₓℓ at the samples X with labels y, averaged over samples and models, as products with vectors.
+    """Curvature of the loss in the input, ∇²ₓℓ, and of its parts.
 
-    loss: "cross-entropy" (with one output the logistic loss of labels 0 and 1), "sse", or your own function
-    (outputs, y) → scalar that is a sum over samples. train: the data whose loss moves the weights, for rates in time;
-    X and y where it is left out. probes: random vectors for Frobenius norms (None: 32, or all d coordinates, and then
-    exact, up to d = 128). Models must be in eval mode and are left as found.
+    ∇²ₓℓ = JᵀH_ℓJ + Σ_o e_o ∇²ₓf_o with e = ∂ℓ/∂f, averaged over samples and models, as products with
+    vectors.
 
-    One logit f = wᵀx: no curvature of its own, ℓ'' = p(1−p), so ∇²ₓℓ = p(1−p) wwᵀ.
+    Parameters
+    ----------
+    models : Module or sequence of Module
+        Networks in eval mode. They are left as they are found.
+    X : Tensor of shape (samples, *input_shape)
+        Where the curvature is taken.
+    y : Tensor of shape (samples,) or (samples, outputs)
+        Labels of these samples.
+    loss : {"cross-entropy", "sse"} or callable, default "cross-entropy"
+        With one output ``"cross-entropy"`` is the logistic loss of labels 0 and 1; a callable maps
+        ``(outputs, y)`` to a scalar that is a sum over samples.
+    train : tuple of Tensor, optional
+        The data (X, y) whose loss moves the weights, for rates in time; the samples themselves by
+        default.
+    vectors : int, optional
+        Random vectors for Frobenius norms; 32, or all d coordinates up to d = 128, and then exact.
+    seed : int, default 0
+        Of the random vectors.
+
+    Returns
+    -------
+    LossCurvature
+        Products with vectors, and the share of each part.
+
+    Raises
+    ------
+    NetgrainError
+        If a callable loss is no sum over samples, or samples and labels do not fit.
+
+    See Also
+    --------
+    average_evolution : How the geometry moves under a loss.
+
+    References
+    ----------
+    .. [1] Movahedi, Orvieto, Moosavi-Dezfooli, "Geometric Inductive Biases of Deep Networks: the
+       Role of Data and Architecture", equation 6.
+
+    Examples
+    --------
+    One logit f = wᵀx has no curvature of its own, and ℓ'' = p(1−p), so ∇²ₓℓ = p(1−p) wwᵀ.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[2.0, 0.0]]))
@@ -73,8 +111,8 @@ def loss_curvature(
     ([1.0, 0.0], 0.0)
     """
     listed = listed_models(models)
-    if probes is not None and probes < 2:
-        raise NetgrainError(f"expected at least two random vectors, found probes={probes}.")
+    if vectors is not None and vectors < 2:
+        raise NetgrainError(f"expected at least two random vectors, found vectors={vectors}.")
     kind, X = loss_of(loss), checked_samples(X)
     for i, model in enumerate(listed):
         check_given_model(model, i)
@@ -92,7 +130,7 @@ def loss_curvature(
     if not kind.additive:
         check_loss(kind, targets, outputs, dtype)
         _check_additive(kind, targets, outputs, dtype)
-    return LossCurvature(tuple(listed), X, targets, kind, moved, probes, seed)
+    return LossCurvature(tuple(listed), X, targets, kind, moved, vectors, seed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +142,7 @@ class LossCurvature:
     y: Tensor
     loss: Loss
     train: tuple[Tensor, Tensor]
-    probes: int | None = None
+    vectors: int | None = None
     seed: int = 0
 
     @property
@@ -183,7 +221,7 @@ class LossCurvature:
         return Estimate(value, math.sqrt((n - 1) / n * float((left - left.mean()).square().sum())), n)
 
     def _norms2(self, names: tuple[str, ...], *, pointwise: bool) -> Tensor:
-        """‖A v‖² for every probe v, A a sum of terms: of the mean over samples, or summed over samples."""
+        """‖A v‖² for every random vector v, A a sum of terms: of the mean over samples, or summed over samples."""
         means, grams = self._rate_table if names[-1] in RATES else self._table
         if pointwise:
             return torch.stack([grams[a, b] for a in names for b in names]).sum(0)
@@ -191,7 +229,7 @@ class LossCurvature:
 
     @property
     def _exact(self) -> bool:
-        return self.probes is None and self.d <= EXACT
+        return self.vectors is None and self.d <= EXACT
 
     @cached_property
     def _table(self) -> Table:
@@ -207,7 +245,7 @@ class LossCurvature:
             V = torch.eye(self.d, dtype=torch.float64)
         else:
             generator = torch.Generator().manual_seed(self.seed)
-            V = torch.randint(0, 2, (self.probes or PROBES, self.d), generator=generator).double() * 2 - 1
+            V = torch.randint(0, 2, (self.vectors or VECTORS, self.d), generator=generator).double() * 2 - 1
         names = RATES if rates else TERMS
         means = {name: torch.zeros_like(V) for name in names}
         grams = {(a, b): torch.zeros(len(V), dtype=torch.float64) for a in names for b in names}

@@ -318,7 +318,7 @@ def evolution_of(
 
 
 def velocity(G_now: Geometry, G_before: Geometry, *, paired: bool = True) -> Estimate:
-    """How far a geometry turned between two moments of one training, 1 − Corr(Gᵗ, Gᵗ⁻¹).
+    """How far a geometry turned between two moments, 1 − Corr(Gᵗ, Gᵗ⁻¹).
 
     Parameters
     ----------

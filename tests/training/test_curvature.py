@@ -129,7 +129,7 @@ def test_squared_error_has_no_third_derivative() -> None:
 def test_random_vectors_measure_the_same_gap() -> None:
     net, y = network(4), LABELS[4]
     exact = loss_curvature(net, X, y)
-    some = loss_curvature(net, X, y, probes=150)
+    some = loss_curvature(net, X, y, vectors=150)
     for name in ("gap", "pointwise_gap", "third_share", "rate_gap"):
         truth, found = getattr(exact, name), getattr(some, name)
         assert truth.stderr == 0
@@ -185,7 +185,7 @@ def test_bad_input_is_one_sentence() -> None:
         "expected whole-number labels": lambda: loss_curvature(net, X, y.double()),
         "expected at least one sample": lambda: loss_curvature(net, X[:0], y[:0]),
         "at least one model": lambda: loss_curvature([], X, y),
-        "at least two random vectors": lambda: loss_curvature(net, X, y, probes=1),
+        "at least two random vectors": lambda: loss_curvature(net, X, y, vectors=1),
         "a sum over samples, found": lambda: loss_curvature(net, X, y, loss=lambda f, y: F.cross_entropy(f, y)),
         "does not depend on the model's outputs": lambda: loss_curvature(net, X, y, loss=lambda f, y: y.sum() * 1.0),
         r"expected vectors of shape \(…, 5\), found \(4,\)": lambda: loss_curvature(net, X, y).matvec(torch.ones(4)),

@@ -1,0 +1,17 @@
+from .agreement import Agreement as Agreement
+from .agreement import check as check
+from .average import average_geometry as average_geometry
+from .covariance import data_covariance as data_covariance
+from .estimate import Estimate as Estimate
+from .golden import assert_same_grain as assert_same_grain
+from .golden import write_golden as write_golden
+from .of_models import geometry_of as geometry_of
+from .provenance import Integration as Integration
+from .provenance import ProbeUsed as ProbeUsed
+from .provenance import Provenance as Provenance
+from .provenance import StepNote as StepNote
+from .scores import prune as prune
+from .scores import score as score
+from .symmetric import SymmetricMatrix as SymmetricMatrix
+from .symmetric import corr as corr
+from .value import Geometry as Geometry
