@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from netgrain.complexity.certificates import gc_error_bound, poincare_constants
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.loop import Optimizer
+from netgrain.training.settings import Settings
 
 
 def noise(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -41,11 +43,12 @@ def classifier(seed: int = 0) -> nn.Module:
     """A small smooth network trained on the three classes."""
     X, y = gaussian_classes(100, seed=100 + seed)
     net = mlp(3, 16, 3, act=nn.Tanh, seed=seed)
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.05, weight_decay=1e-2)
-    for _ in range(60):
-        optimiser.zero_grad()
-        F.cross_entropy(net(X), y).backward()
-        optimiser.step()
+    weights = list(net.parameters())
+    # torch's own Adam would import its compiler, seconds for one test
+    optimiser = Optimizer(Settings(optimizer="adam", lr=0.05, weight_decay=1e-2), weights)
+    for step in range(60):
+        gradients = torch.autograd.grad(F.cross_entropy(net(X), y), weights)
+        optimiser.update(gradients, step, [None] * len(weights))
     return net.eval()
 
 

@@ -1,58 +1,20 @@
 """Neural collapse, and its bound by geometric complexity."""
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
 from netgrain.complexity.collapse import neural_collapse
 from netgrain.runtime.errors import NetgrainError
-
-
-def noise(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
-def mlp(*sizes: int, act: type[nn.Module] = nn.ReLU, seed: int = 0, bias: bool = True) -> nn.Sequential:
-    torch.manual_seed(seed)
-    parts: list[nn.Module] = []
-    for n_in, n_out in pairwise(sizes):
-        parts += [nn.Linear(n_in, n_out, bias=bias), act()]
-    return nn.Sequential(*parts[:-1]).double().eval()
+from tests.complexity.test_certificates import SPREADS, classifier, gaussian_classes, mlp, noise
 
 
 def jacobians(net: nn.Module, X: Tensor) -> Tensor:
     """(n, k, d), by torch's own reverse mode."""
     return torch.stack([jacobian(lambda x: net(x[None])[0].flatten(), x).reshape(-1, x.numel()) for x in X])
-
-
-CENTRES = 4 * torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
-
-
-SPREADS = torch.tensor([0.6, 0.9, 0.7], dtype=torch.float64)  # the largest standard deviation of each class
-
-
-def gaussian_classes(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Three Gaussian classes in three dimensions, each narrower along two axes."""
-    y = torch.arange(3).repeat_interleave(n)
-    shape = torch.tensor([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]], dtype=torch.float64)
-    return CENTRES[y] + noise(3 * n, 3, seed=seed) * shape[y] * SPREADS[y, None], y
-
-
-def classifier(seed: int = 0) -> nn.Module:
-    """A small smooth network trained on the three classes."""
-    X, y = gaussian_classes(100, seed=100 + seed)
-    net = mlp(3, 16, 3, act=nn.Tanh, seed=seed)
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.05, weight_decay=1e-2)
-    for _ in range(60):
-        optimiser.zero_grad()
-        F.cross_entropy(net(X), y).backward()
-        optimiser.step()
-    return net.eval()
 
 
 def test_collapse_against_a_slow_loop() -> None:

@@ -183,6 +183,7 @@ def test_one_model_has_no_error_bars() -> None:
     assert math.isnan(found["corr_GSG"].stderr)
 
 
+@pytest.mark.quick
 def test_when_it_measures() -> None:
     tracker = GeometryTracker(fresh(1), POINTS, every=10)
     assert tracker(3) is not None  # the first call gives G₀

@@ -135,6 +135,7 @@ def test_accuracy_by_hand_leaves_the_model_as_found() -> None:
     assert all(torch.equal(t, buffers[name]) for name, t in model.named_buffers())
 
 
+@pytest.mark.quick
 def test_stopping_at_a_loss() -> None:
     X, y = data()
     full = train_member(mlp, X, y, Settings(steps=100, batch=None, stop_at_loss=0.6), seed=0, i=0)

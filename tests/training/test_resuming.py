@@ -82,6 +82,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, options: dict[str
     assert same_bits(whole, again)
 
 
+@pytest.mark.quick
 def test_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
     X, y = data()
     settings = Settings(steps=2, batch=16)

@@ -9,6 +9,7 @@ from netgrain.runtime.errors import NetgrainError
 from netgrain.training import Settings, minibatch_order
 
 
+@pytest.mark.quick
 def test_order_is_a_permutation_of_its_own() -> None:
     orders = [
         minibatch_order(20, seed=s, i=i, epoch=e).tolist() for s, i, e in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))

@@ -67,6 +67,7 @@ def test_vmapped_members_agree_with_the_loop(
         assert abs(a.train_accuracy - b.train_accuracy) < 0.03
 
 
+@pytest.mark.quick
 def test_vmapped_members_stop_one_by_one() -> None:
     X, y = data()
     settings = Settings(steps=80, batch=None, lr=0.1, stop_at_loss=0.55)

@@ -46,6 +46,7 @@ def same_bits(a: Trained, b: Trained) -> bool:
     )
 
 
+@pytest.mark.quick
 def test_losses_snapshots_and_loading() -> None:
     X, y = data()
     settings = Settings(steps=12, batch=16, snapshots=(0, 5, 12))

@@ -98,6 +98,7 @@ def test_state_is_saved_and_restored(make: Callable[[], Regularizer]) -> None:
     assert not torch.equal(gradient(make() + InputNoise(0.1, seed=5), model, x, y), want)
 
 
+@pytest.mark.quick
 def test_parts_add_up() -> None:
     model, (x, y) = net(), batch()
     plain = of(model, F.cross_entropy(model(x), y))

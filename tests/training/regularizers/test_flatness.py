@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -54,6 +55,7 @@ def test_gradient_norm_by_finite_differences() -> None:
         torch.testing.assert_close(found @ u, slope, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.quick
 def test_sam_is_the_gradient_uphill() -> None:
     model, (x, y) = net(), batch()
     g = of(model, F.cross_entropy(model(x), y))

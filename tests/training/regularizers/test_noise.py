@@ -31,6 +31,7 @@ def test_input_noise_is_tikhonov_for_affine_maps() -> None:
     assert float(want - plain) > 20 * float(losses.std() / 20)
 
 
+@pytest.mark.quick
 def test_label_noise_hits_the_asked_share_with_every_class() -> None:
     y = torch.zeros(40_000, dtype=torch.int64)
     noisy = LabelNoise(0.3, seed=1).targets(y, torch.zeros(len(y), 4))

@@ -1,5 +1,6 @@
 """Penalties on the weights."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ def of(model: nn.Module, value: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(p).flatten() if g is None else g.flatten() for p, g in pairs])
 
 
+@pytest.mark.quick
 def test_l2_is_the_sum_of_squares() -> None:
     model, (x, y) = net(), batch()
     want = of(model, F.cross_entropy(model(x), y) + 0.01 * sum(p.square().sum() for p in model.parameters()))
