@@ -60,6 +60,7 @@ def of(model: nn.Module, value: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(p).flatten() if g is None else g.flatten() for p, g in pairs])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("make", ALL, ids=NAMES)
 def test_nothing_of_the_caller_is_touched(make: Callable[[], Regularizer]) -> None:
     model, (x, y) = net(), batch()
@@ -98,7 +99,6 @@ def test_state_is_saved_and_restored(make: Callable[[], Regularizer]) -> None:
     assert not torch.equal(gradient(make() + InputNoise(0.1, seed=5), model, x, y), want)
 
 
-@pytest.mark.quick
 def test_parts_add_up() -> None:
     model, (x, y) = net(), batch()
     plain = of(model, F.cross_entropy(model(x), y))

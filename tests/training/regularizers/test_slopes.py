@@ -53,12 +53,12 @@ def test_probes_are_unbiased(kind: type[GeometricComplexity], share: float) -> N
     assert float(draws.std()) > 0
 
 
+@pytest.mark.quick
 def test_one_output_needs_no_luck() -> None:
     model, (x, _) = net(outputs=1), batch()
     torch.testing.assert_close(GeometricComplexity(2.0).penalty(model, x), 2 * exact_complexity(model, x))
 
 
-@pytest.mark.quick
 def test_exact_jacobian_and_its_gradient() -> None:
     model, (x, y) = net(), batch()
     want = of(model, F.cross_entropy(model(x), y) + 0.5 * 0.7 * exact_complexity(model, x))
