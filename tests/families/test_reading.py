@@ -100,6 +100,13 @@ def test_the_entry_says_what_the_layer_does_to_x(
     torch.testing.assert_close(squares, (channels * entry.law.variance * spread).float(), rtol=0.2, atol=0.06)
 
 
+def test_coordinates_of_a_rearranged_input() -> None:
+    """Token t has the features x[2t + 1] and x[2t]."""
+    entry = read(tokens, (6,)).entry()
+    assert isinstance(entry, Entry)
+    assert (entry.positions, entry.copies, entry.order.tolist()) == (3, 2, [1, 3, 5, 0, 2, 4])
+
+
 def test_traced_and_tried_entries_are_the_same() -> None:
     for make, shape in ((mlp, (1, 6)), (tokens, (6,)), (strided, (2, 3))):
         traced, tried = read(make, shape).entry(), read(opaque(make), shape).entry()
