@@ -178,7 +178,7 @@ def tracker(at: Place) -> Any:
 
 @case
 def loss_curvature(at: Place) -> Any:
-    found = ng.loss_curvature([at.net(0), at.net(1)], at.X, at.y, probes=4)
+    found = ng.loss_curvature([at.net(0), at.net(1)], at.X, at.y, vectors=4)
     return found.matvec(at.X[0].flatten()), found.gap.value, found.slope, found.rate_gap.value
 
 

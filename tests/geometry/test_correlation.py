@@ -25,6 +25,7 @@ def _members(n: int, values: torch.Tensor, generator: torch.Generator) -> Factor
     return Factored.of_members(rows)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", SPECTRA)
 def test_two_estimates_of_one_matrix_correlate_to_one(name: str) -> None:
     generator = torch.Generator().manual_seed(1)

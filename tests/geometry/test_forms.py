@@ -46,6 +46,7 @@ def _parts(form: Form) -> list[torch.Tensor]:
     return [form.part(i).dense() for i in range(form.parts)]
 
 
+@pytest.mark.quick
 def test_dense_is_the_weighted_mean_of_the_parts(form: Form) -> None:
     weights = form.counts.double() / form.counts.sum()
     mean = sum(w * p for w, p in zip(weights, _parts(form), strict=True))

@@ -38,6 +38,7 @@ def golden(tmp_path: Path) -> Path:
     return write_golden(small, tmp_path / "golden.safetensors", input_shape=SHAPE)
 
 
+@pytest.mark.quick
 def test_the_same_family_passes_and_the_file_is_small(golden: Path) -> None:
     assert_same_grain(small, golden)
     assert_same_grain(small, golden, tol=1e-6)  # a closed form has no noise

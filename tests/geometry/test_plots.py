@@ -56,6 +56,7 @@ def no_figure_leaks() -> None:
 # The matrix
 
 
+@pytest.mark.quick
 def test_matrix_shows_every_entry_with_zero_in_the_middle() -> None:
     G = random_geometry(1, 4, 4)
     axes = plots.matrix(G)

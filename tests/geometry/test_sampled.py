@@ -40,7 +40,7 @@ def test_within_rejects_a_wrong_matrix() -> None:
 
 def test_appendix_a10_by_sampling_and_by_hand() -> None:
     by_hand = SIGMA**2 / 4 * A10  # the paper prints σ²/2
-    plain = ng.average_geometry(two_taps, (1, 3), members=4000, first_layer="never")
+    plain = ng.average_geometry(two_taps, (1, 3), members=1500, first_layer="never")
     within(plain, by_hand)
     exact = ng.average_geometry(two_taps, (1, 3), members=2)
     assert "first layer integrated exactly" in exact.about.averaged
@@ -53,7 +53,7 @@ def test_appendix_a10_by_sampling_and_by_hand() -> None:
 
 def test_an_mlp_has_no_grain() -> None:
     make = partial(MLP, channels=1, image_size=4, outputs=3)
-    plain = ng.average_geometry(make, (1, 4, 4), members=2000, first_layer="never")
+    plain = ng.average_geometry(make, (1, 4, 4), members=800, first_layer="never")
     integrated = ng.average_geometry(make, (1, 4, 4), members=400)
     identity = torch.eye(16, dtype=torch.float64)
     within(plain, identity * integrated.trace.value / 16)
@@ -63,6 +63,7 @@ def test_an_mlp_has_no_grain() -> None:
     assert naive.corr(integrated.matrix(), identity) == pytest.approx(1)
 
 
+@pytest.mark.quick
 def test_trace_over_data_is_the_mean_squared_jacobian_norm() -> None:
     torch.manual_seed(0)
     models = [LeNet(channels=1, image_size=16, outputs=4).eval() for _ in range(3)]
@@ -114,7 +115,7 @@ def test_tolerance_stops_when_the_estimate_is_good_enough() -> None:
     fine = ng.average_geometry(make, (1, 16, 16), tolerance=0.02, method="sampled")
     assert rough.members < fine.members
     assert fine.fidelity >= 0.98
-    reference = ng.average_geometry(make, (1, 16, 16), members=1500, seed=9)
+    reference = ng.average_geometry(make, (1, 16, 16), members=700, seed=9)
     assert ng.corr(fine, reference).plug_in == pytest.approx(fine.fidelity, abs=0.01)
 
 

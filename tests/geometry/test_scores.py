@@ -43,6 +43,7 @@ def y() -> Tensor:
     return torch.randint(3, (60,), generator=torch.Generator().manual_seed(3))
 
 
+@pytest.mark.quick
 def test_score_is_the_quotient(G: Geometry, X: Tensor) -> None:
     matrix = G.matrix()
     for x, s in zip(X, score(G, X), strict=True):

@@ -69,6 +69,7 @@ def never_dense(monkeypatch: pytest.MonkeyPatch) -> None:
 # The form
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("terms", [1, 2, 5])
 @pytest.mark.parametrize("axes", GRIDS)
 def test_equals_the_sum_of_kronecker_products(axes: tuple[int, ...], terms: int) -> None:

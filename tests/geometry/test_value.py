@@ -53,6 +53,7 @@ def G(request: pytest.FixtureRequest) -> ng.Geometry:
     return geometries()[request.param]
 
 
+@pytest.mark.quick
 def test_eigenvalues_and_directions_diagonalise_the_matrix(G: ng.Geometry) -> None:
     M = G.matrix()
     expected = torch.linalg.eigvalsh(M).flip(0)

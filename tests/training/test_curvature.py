@@ -51,6 +51,7 @@ def moved(net: nn.Module, y: Tensor, eta: float) -> nn.Module:
     return other
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("k", LABELS)
 def test_products_equal_dense_hessians(k: int) -> None:
     net, y = network(k), LABELS[k]

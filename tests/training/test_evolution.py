@@ -75,6 +75,7 @@ def assert_outside(found: Evolution, wrong: Tensor) -> None:
 # --- slow loops and finite differences ----------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", LOSSES)
 def test_equals_the_slow_loop(name: str) -> None:
     loss, y, plain = LOSSES[name]
