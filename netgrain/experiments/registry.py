@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -36,12 +36,15 @@ class Finished:
         What came out.
     computed : int
         Number of units that had to be computed; the others were in the folder.
+    panels : list
+        What the picture of the whole study shows of it.
     """
 
     name: str
     folder: Path
     claims: list[Claim]
     computed: int
+    panels: list[Any] = field(default_factory=list)
 
 
 def names() -> list[str]:
@@ -253,7 +256,8 @@ def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Fini
     claims: Sequence[Claim] = experiment.claims(result)
     folder.write_json("claims.json", [{"experiment": name, **c.as_dict()} for c in claims])
     write_whole(folder.path / "figure.png", png(experiment.figure(result)))
-    return Finished(name, folder.path, list(claims), runner.computed)
+    panels = [] if experiment.panels is None else list(experiment.panels(result))
+    return Finished(name, folder.path, list(claims), runner.computed, panels)
 
 
 def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Cost:

@@ -4,6 +4,7 @@ run.json                which experiments, at which scale, by which version
 NAME/                   the run folder of one experiment
 wall.csv                how long each took on the clock
 reproduction.json, reproduction.md   the scorecard, made from the folders
+heuristics.png          all sweeps of geometric complexity side by side, if there are any
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from netgrain.experiments import registry as experiments
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.registry import run_experiment
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.files import append_line
+from netgrain.runtime.files import append_line, write_whole
 from netgrain.runtime.run_folder import FolderError, RunFolder
 from netgrain.runtime.units import Engine
 
@@ -45,6 +46,8 @@ class Part:
         Processor time of its units.
     problem : str
         Why it could not be run; empty if it was.
+    panels : list
+        What the picture of the whole study shows of it.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Part:
     claims: list[Claim]
     core_seconds: float
     problem: str = ""
+    panels: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +207,7 @@ def reproduce(
             clock.done(name)
             append_line(folder.path / "wall.csv", f"{name},{time.monotonic() - begin:.2f}")
             say(_verdicts(part))
+        _draw_overview(folder.path, parts)
         return Reproduction(folder.path, scale, parts, _wall(folder.path), folder.about, f"{datetime.date.today()}")
 
 
@@ -217,7 +222,16 @@ def _part(name: str, scale: str, out: Path, engine: Engine | None, progress: boo
         raise
     except NetgrainError as e:
         return Part(*about, [], 0.0, str(e))
-    return Part(*about, finished.claims, RunFolder.open(out).core_seconds())
+    return Part(*about, finished.claims, RunFolder.open(out).core_seconds(), panels=finished.panels)
+
+
+def _draw_overview(folder: Path, parts: Sequence[Part]) -> None:
+    panels = [panel for part in parts for panel in part.panels]
+    if panels:
+        from netgrain.experiments.heuristics.drawing import overview
+        from netgrain.geometry.plots import png
+
+        write_whole(folder / "heuristics.png", png(overview(panels)))
 
 
 class Clock:

@@ -173,3 +173,12 @@ def test_the_data_folder_is_looked_in_and_left_as_found(tmp_path: Path, monkeypa
     with looking_in(tmp_path):
         pass
     assert "NETGRAIN_DATA" not in os.environ
+
+
+def test_sweeps_are_drawn_side_by_side(tmp_path: Path) -> None:
+    found = reproduce("smoke", tmp_path / "all", only=["gc-double-descent", "eq-uncertainty"], progress=False)
+    assert [(part.name, [p.title for p in part.panels]) for part in found.parts] == [
+        ("eq-uncertainty", []),
+        ("gc-double-descent", ["Double descent"]),
+    ]
+    assert (tmp_path / "all" / "heuristics.png").read_bytes().startswith(b"\x89PNG")

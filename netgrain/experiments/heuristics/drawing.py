@@ -25,6 +25,7 @@ class Panel:
     setting: str  # what is varied
     measure: str = "complexity"
     what: str = "geometric complexity"
+    caption: str = ""  # under the title, instead of rho
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
@@ -41,6 +42,27 @@ def draw(panels: Sequence[Panel]) -> Figure:
         if rows == 2:
             _accuracy(panel, axes[1, j], accuracies[j])
         axes[rows - 1, j].set_xlabel(panel.setting, fontsize=MEDIUM)
+    return figure
+
+
+def overview(panels: Sequence[Panel], columns: int = 4) -> Figure:
+    """All sweeps side by side."""
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(3.7 * columns, 3.0 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for ax in grid.flat[len(panels) :]:
+        ax.set_axis_off()
+    for ax, panel in zip(grid.flat, panels, strict=False):
+        complexity(panel, ax)
+        ax.set_title(f"{panel.title}\n{panel.caption or _rho(panel)}", fontsize=LARGE)
+        ax.set_xlabel(panel.setting, fontsize=MEDIUM)
+        if panel.measure != "complexity":
+            ax.set_ylabel(panel.what, fontsize=MEDIUM)
+    figure.suptitle(
+        "Geometric complexity against the strength of each heuristic: mean with standard error, thin lines are seeds,\n"
+        "hollow marks missed the target loss",
+        fontsize=LARGE,
+    )
     return figure
 
 

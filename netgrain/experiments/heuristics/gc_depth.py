@@ -22,6 +22,8 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from netgrain.experiments.heuristics.drawing import Panel
+
 COST = 90  # processor seconds at laptop scale
 SCHEMES = {"he": "He", "glorot": "Glorot", "lecun": "LeCun"}
 WIDTH, OUTPUTS = 100, 10
@@ -106,6 +108,12 @@ def claims(result: Result) -> list[Claim]:
             paper="falls",
         ),
     ]
+
+
+def panels(result: Result) -> list[Panel]:
+    from netgrain.experiments.heuristics.drawing import Panel
+
+    return [Panel(f"Depth at the start, {name}", result.curve(s), "hidden layers") for s, name in SCHEMES.items()]
 
 
 def figure(result: Result) -> Figure:

@@ -24,6 +24,8 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from netgrain.experiments.heuristics.drawing import Panel
+
 COST = 1  # processor seconds at laptop scale
 DIMENSION, NOISE, TESTS = 20, 0.3, 2000
 
@@ -105,6 +107,15 @@ def claims(result: Result) -> list[Claim]:
             f"rank correlation of the two over all numbers of features {mean(together)!r}",
         ),
     ]
+
+
+def panels(result: Result) -> list[Panel]:
+    from netgrain.experiments.heuristics.drawing import Panel
+
+    rows = result.curve.numbers["complexity"]
+    at_n = sum(result.curve.values[row.index(max(row))] == result.config.samples for row in rows)
+    caption = f"peak at {result.config.samples} features = samples in {at_n} of {len(rows)} seeds"
+    return [Panel("Double descent", result.curve, "random features", caption=caption)]
 
 
 def figure(result: Result) -> Figure:

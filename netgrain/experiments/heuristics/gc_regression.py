@@ -32,6 +32,8 @@ from netgrain.training.trained_members import train_member
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from netgrain.experiments.heuristics.drawing import Panel
+
 COST = 87  # processor seconds at laptop scale
 HIDDEN, SAMPLES, NOISE = 100, 20, 0.3
 GRID = 1001
@@ -171,10 +173,19 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
+def panels(result: Result) -> list[Panel]:
+    from netgrain.experiments.heuristics.drawing import Panel
+
+    return [
+        Panel("One dimension, learning rate", result.rates, "learning rate"),
+        Panel("One dimension, initial scale", result.scales, "scale of the weights, He = 1"),
+    ]
+
+
 def figure(result: Result) -> Figure:
     from matplotlib.figure import Figure
 
-    from netgrain.experiments.heuristics.drawing import Panel, complexity
+    from netgrain.experiments.heuristics.drawing import complexity
     from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
     figure = Figure(figsize=(13.0, 4.2), layout="constrained")
@@ -191,11 +202,7 @@ def figure(result: Result) -> Figure:
     left.set_title("Fits of one seed after the same time", fontsize=LARGE)
     left.legend(fontsize=SMALL, frameon=False)
     left.tick_params(labelsize=SMALL)
-    panels = (
-        Panel("One dimension, learning rate", result.rates, "learning rate"),
-        Panel("One dimension, initial scale", result.scales, "scale of the weights, He = 1"),
-    )
-    for ax, panel in zip((middle, right), panels, strict=True):
+    for ax, panel in zip((middle, right), panels(result), strict=True):
         complexity(panel, ax)
         ax.set_title(panel.title, fontsize=LARGE)
         ax.set_xlabel(panel.setting, fontsize=MEDIUM)

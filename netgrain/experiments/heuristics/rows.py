@@ -18,6 +18,8 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from netgrain.experiments.heuristics.drawing import Panel
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
@@ -101,6 +103,7 @@ class Heuristic:
             run=self.run,
             figure=self.figure,
             claims=self.claims,
+            panels=self.panels,
         )
 
     def run(self, config: Scale, runner: Runner) -> Curves:
@@ -116,9 +119,14 @@ class Heuristic:
         return [*result.fresh.scale_claims(), *found, *result.fresh.scheme_claims()]
 
     def figure(self, result: Curves) -> Figure:
-        from netgrain.experiments.heuristics.drawing import Panel, draw
+        from netgrain.experiments.heuristics.drawing import draw
+
+        return draw(self.panels(result))
+
+    def panels(self, result: Curves) -> list[Panel]:
+        from netgrain.experiments.heuristics.drawing import Panel
 
         panels = [Panel(s.panel, result.curves[s.label], s.setting, s.measure, s.axis) for s in self.sweeps]
         if result.fresh is not None:
             panels.insert(0, Panel("Initial scale, at the start", result.fresh.curve, "scale of the weights, He = 1"))
-        return draw(panels)
+        return panels
