@@ -12,14 +12,54 @@ SMALLEST_IMAGE = 16  # 16 → 12 → 6 → 2 → 1 under two rounds of a valid 5
 
 
 class LeNet(nn.Module):
-    """LeNet-5: two rounds of 5×5 convolution, activation, 2×2 average pooling; then three linear layers.
+    """LeNet-5 with average pooling.
 
-    6 and 16 channels, 120 and 84 hidden units, biases everywhere, PyTorch's default initialisation. A
-    normalisation (`"batch"` or `"layer"`) stands between a convolution and its activation.
+    Two rounds of 5×5 convolution, activation and 2×2 average pooling, then three linear layers: 6 and 16 channels, 120
+    and 84 hidden units, biases everywhere, PyTorch's default initialisation. Maps (batch, channels, image_size,
+    image_size) to (batch, outputs).
 
-    Shapes: (batch, channels, image_size, image_size) → (batch, outputs), for image_size from 16 upwards.
+    Parameters
+    ----------
+    channels : int, default 3
+        Channels of an image: 3 for colour, 1 for grey.
+    image_size : int, default 32
+        Side of the square images, at least 16.
+    outputs : int, default 10
+        Number of outputs, one for each class.
+    width : float, default 1.0
+        Factor on the numbers of channels and hidden units; results are rounded and at least 1.
+    activation : str or callable, default "relu"
+        Nonlinearity φ: a name such as ``"relu"``, ``"gelu"``, ``"tanh"``, ``"erf"`` or ``"linear"``, a module class,
+        or a function of one tensor that works on every element.
+    norm : {"batch", "layer"}, optional
+        Normalisation between a convolution and its activation; none by default.
 
-    LeCun, Bottou, Bengio, Haffner: Gradient-based learning applied to document recognition, 1998.
+    Attributes
+    ----------
+    hidden : tuple of int
+        Numbers of hidden units before `width` scales them: (120, 84).
+    transposable_images : bool
+        Always True: square filters with i.i.d. weights, so transposing every image does not change the law of the
+        network.
+
+    Raises
+    ------
+    NetgrainError
+        If `image_size` is below 16, an argument is not of the kind described here, or the activation or normalisation
+        is not known.
+
+    See Also
+    --------
+    SmallLeNet : The same with fewer hidden units.
+    load_model : Models by name, such as ``"lenet"``.
+
+    References
+    ----------
+    .. [1] LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998.
+
+    Examples
+    --------
+    With one input channel the layers have 156, 2,416, 48,120, 10,164 and 850 parameters:
 
     >>> sum(p.numel() for p in LeNet(channels=1).parameters())
     61706
@@ -72,6 +112,42 @@ class LeNet(nn.Module):
 
 class SmallLeNet(LeNet):
     """LeNet with 96 and 67 hidden units instead of 120 and 84.
+
+    Everything else is as in `LeNet`. Maps (batch, channels, image_size, image_size) to (batch, outputs).
+
+    Parameters
+    ----------
+    channels : int, default 3
+        Channels of an image: 3 for colour, 1 for grey.
+    image_size : int, default 32
+        Side of the square images, at least 16.
+    outputs : int, default 10
+        Number of outputs, one for each class.
+    width : float, default 1.0
+        Factor on the numbers of channels and hidden units; results are rounded and at least 1.
+    activation : str or callable, default "relu"
+        Nonlinearity φ: a name such as ``"relu"``, ``"gelu"``, ``"tanh"``, ``"erf"`` or ``"linear"``, a module class,
+        or a function of one tensor that works on every element.
+    norm : {"batch", "layer"}, optional
+        Normalisation between a convolution and its activation; none by default.
+
+    Attributes
+    ----------
+    hidden : tuple of int
+        Numbers of hidden units before `width` scales them: (96, 67).
+
+    Raises
+    ------
+    NetgrainError
+        As in `LeNet`.
+
+    See Also
+    --------
+    LeNet : The published size.
+
+    Examples
+    --------
+    With one input channel the layers have 156, 2,416, 38,496, 6,499 and 680 parameters:
 
     >>> sum(p.numel() for p in SmallLeNet(channels=1).parameters())
     48247

@@ -7,12 +7,41 @@ from netgrain.models.arguments import check_shared, check_whole_number, scaled
 
 
 class MLP(nn.Module):
-    """A fully connected network on the flattened image: x ↦ W₃ φ(W₂ φ(W₁ x + b₁) + b₂) + b₃.
+    """A fully connected network on the flattened image.
 
-    `depth` hidden layers of 100 units, PyTorch's default initialisation. `depth=0` is one linear map. With a
-    normalisation (`"batch"` or `"layer"`) a hidden layer is linear, normalisation, activation.
+    x ↦ W₃ φ(W₂ φ(W₁ x + b₁) + b₂) + b₃ with two hidden layers of 100 units. Weights and biases start at PyTorch's
+    default. Maps (batch, channels, image_size, image_size) to (batch, outputs).
 
-    Shapes: (batch, channels, image_size, image_size) → (batch, outputs).
+    Parameters
+    ----------
+    channels : int, default 3
+        Channels of an image: 3 for colour, 1 for grey.
+    image_size : int, default 32
+        Side of the square images.
+    outputs : int, default 10
+        Number of outputs, one for each class.
+    width : float, default 1.0
+        Factor on the 100 hidden units; the result is rounded and at least 1.
+    activation : str or callable, default "relu"
+        Nonlinearity φ: a name such as ``"relu"``, ``"gelu"``, ``"tanh"``, ``"erf"`` or ``"linear"``, a module class,
+        or a function of one tensor that works on every element.
+    norm : {"batch", "layer"}, optional
+        Normalisation between a linear layer and its activation; none by default.
+    depth : int, default 2
+        Number of hidden layers; 0 is one linear map.
+
+    Raises
+    ------
+    NetgrainError
+        If an argument is not of the kind described here, or the activation or normalisation is not known.
+
+    See Also
+    --------
+    load_model : Models by name, such as ``"mlp"``.
+
+    Examples
+    --------
+    1,024 pixels, two hidden layers of 100 units and ten outputs, each unit with a bias:
 
     >>> sum(p.numel() for p in MLP(channels=1).parameters()) == (1024 + 1) * 100 + 101 * 100 + 101 * 10
     True

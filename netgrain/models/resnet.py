@@ -39,17 +39,58 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """ResNet18 with the stem for small images: a 3×3 convolution of stride one and no max pool.
+    """ResNet18 with the stem for small images.
 
-    Four stages of two blocks with 64, 128, 256, 512 channels and strides 1, 2, 2, 2; global average pool; a
-    linear head. Convolutions have no bias, with and without normalisation; PyTorch's default initialisation.
-    So with ReLU and `norm=None` the network is x ↦ h(x) + b, b the head's bias and h(cx) = c·h(x) for c ≥ 0.
+    The stem is a 3×3 convolution of stride one without max pooling. Four stages of two blocks with 64, 128, 256, 512
+    channels and strides 1, 2, 2, 2 follow, then a global average pool and a linear head. Convolutions have no bias,
+    with and without normalisation; PyTorch's default initialisation. Maps (batch, channels, image_size, image_size) to
+    (batch, outputs), for every image_size.
 
-    Shapes: (batch, channels, image_size, image_size) → (batch, outputs), for every image_size.
+    Parameters
+    ----------
+    channels : int, default 3
+        Channels of an image: 3 for colour, 1 for grey.
+    image_size : int, default 32
+        Side of the square images.
+    outputs : int, default 10
+        Number of outputs, one for each class.
+    width : float, default 1.0
+        Factor on the numbers of channels; results are rounded and at least 1.
+    activation : str or callable, default "relu"
+        Nonlinearity φ: a name such as ``"relu"``, ``"gelu"``, ``"tanh"``, ``"erf"`` or ``"linear"``, a module class,
+        or a function of one tensor that works on every element.
+    norm : {"batch", "layer"}, optional
+        Normalisation after each convolution; none by default.
 
-    He, Zhang, Ren, Sun: Deep residual learning for image recognition, 2015 (section 4.2 for small images).
+    Attributes
+    ----------
+    transposable_images : bool
+        Always True: square filters with i.i.d. weights, so transposing every image does not change the law of the
+        network.
 
-    >>> narrow = ResNet18(width=1 / 64)  # 1, 2, 4, 8 channels
+    Raises
+    ------
+    NetgrainError
+        If an argument is not of the kind described here, or the activation or normalisation is not known.
+
+    See Also
+    --------
+    load_model : Models by name, such as ``"resnet18"``.
+
+    Notes
+    -----
+    With ReLU and ``norm=None`` the network is x ↦ h(x) + b, where b is the bias of the head and
+    h(cx) = c·h(x) for c ≥ 0.
+
+    References
+    ----------
+    .. [1] He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2015 (section 4.2 for small images).
+
+    Examples
+    --------
+    At 1/64 of the width there are 1, 2, 4, 8 channels; the stem comes first, then the blocks of the first stage:
+
+    >>> narrow = ResNet18(width=1 / 64)
     >>> [tuple(w.shape) for w in narrow.parameters()][:4]
     [(1, 3, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3), (1, 1, 3, 3)]
     """

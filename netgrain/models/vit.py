@@ -98,20 +98,66 @@ class ShiftedPatches(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer: patches as tokens, a class token, learned positions, residual blocks, a head.
+    """A vision transformer for small images.
 
-    By default patches of 8×8, nine blocks, twelve heads of size 16 (hidden size 192) and 768 hidden units in
-    each block. `width` scales the number of heads. The class token starts at zero, positions at
-    Normal(0, 0.02²), everything else at PyTorch's default. `norm` is None (no normalisation at all) or
-    `"layer"` (before each branch, and on the class token before the head).
+    Patches become tokens; a class token and learned positions are added; residual blocks of attention and two linear
+    layers follow, then a linear head on the class token. The class token starts at zero, positions at Normal(0, 0.02²),
+    everything else at PyTorch's default. Twelve heads of size 16 make a hidden size of 192, and each block has 768
+    hidden units. Maps (batch, channels, image_size, image_size) to (batch, outputs).
 
-    `shifted_patches` and `local_attention` are the two changes of Lee et al. 2021 (`ShiftedPatches`,
-    `Attention`). Shapes: (batch, channels, image_size, image_size) → (batch, outputs).
+    Parameters
+    ----------
+    channels : int, default 3
+        Channels of an image: 3 for colour, 1 for grey.
+    image_size : int, default 32
+        Side of the square images, a multiple of `patch`.
+    outputs : int, default 10
+        Number of outputs, one for each class.
+    width : float, default 1.0
+        Factor on the twelve heads of attention; the result is rounded and at least 1.
+    activation : str or callable, default "relu"
+        Nonlinearity φ: a name such as ``"relu"``, ``"gelu"``, ``"tanh"``, ``"erf"`` or ``"linear"``, a module class,
+        or a function of one tensor that works on every element.
+    norm : {"layer"}, optional
+        Layer normalisation before each branch, on the class token before the head and on shifted patches before
+        their embedding; no normalisation at all by default.
+    patch : int, default 8
+        Side of a patch in pixels.
+    depth : int, default 9
+        Number of blocks.
+    shifted_patches : bool, default False
+        Embed each patch together with those of four diagonal shifts of the image [2]_.
+    local_attention : bool, default False
+        Learn the scale of the attention scores, and let no token attend to itself [2]_.
 
-    Dosovitskiy et al.: An image is worth 16×16 words, 2020.
+    Attributes
+    ----------
+    exchangeable_tokens : bool
+        Whether permuting the patches of the input leaves the law of the network unchanged: True without
+        `shifted_patches`. Where the probe has the same symmetry, netgrain then averages a sampled geometry over
+        permutations of patches.
+
+    Raises
+    ------
+    NetgrainError
+        If `patch` does not divide `image_size`, an argument is not of the kind described here, or the activation or
+        normalisation is not known.
+
+    See Also
+    --------
+    load_model : Models by name, such as ``"vit"``.
+
+    References
+    ----------
+    .. [1] Dosovitskiy et al., "An image is worth 16×16 words", 2020.
+    .. [2] Lee, Lee, Song, "Vision transformer for small-size datasets", 2021.
+
+    Examples
+    --------
+    One head of size 16; the 16 patches of side 8 and the class token make 17 tokens:
 
     >>> vit = ViT(channels=1, width=1 / 12, depth=1)
-    >>> tuple(vit.embed.weight.shape), tuple(vit.positions.shape)  # 16 patches and the class token
+    >>> tuple(vit.embed.weight.shape), tuple(vit.positions.shape)
     ((16, 1, 8, 8), (1, 17, 16))
     """
 
