@@ -50,10 +50,36 @@ class Loser:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerProfile:
-    """Gains of k directions after every layer, in forward order; the last one is the output of the network.
+    """Gains of k directions after every layer of a network, in forward order.
 
-    Work done outside leaf modules that are called once (functions, shared modules) is a step of its own, named
-    "before LAYER" or "output". NaN: the layer lets nothing through at all.
+    gain_l(u) = E‖J_l u‖² / (E tr J_lᵀJ_l / d), where J_l = ∂h_l/∂x, h_l is the output of layer l and ‖u‖ = 1. It
+    compares the direction u with an average one: before the first layer every gain is 1, and after the last one, the
+    output of the network, it is uᵀGu · d / tr G. Work done outside leaf modules that are called once (functions, shared
+    modules) is a step of its own, named "before LAYER" or "output".
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the layers.
+    gains : Tensor of shape (k, layers)
+        Gain of each direction after each layer, in float64. NaN where a layer lets nothing through at all.
+    errors : Tensor of shape (k, layers)
+        Standard errors of the gains over members; NaN if there is only one member.
+    factors : Tensor of shape (k, layers)
+        Gain after a layer divided by the gain of the layer's own input, so that a branch is compared with where it
+        started.
+    factor_errors : Tensor of shape (k, layers)
+        Standard errors of the factors.
+    members : int
+        Number of random networks behind the averages.
+    probe : str
+        Where x came from.
+    notes : tuple of str
+        What else you should know, such as layers that are called more than once.
+
+    See Also
+    --------
+    layer_profile : Computes it.
     """
 
     names: tuple[str, ...]
@@ -69,16 +95,48 @@ class LayerProfile:
         return len(self.names)
 
     def gain(self, j: int, layer: str) -> Estimate:
-        """The gain of direction j after a layer."""
+        """Gain of one direction after one layer.
+
+        Parameters
+        ----------
+        j : int
+            Number of the direction, from 0.
+        layer : str
+            A name in `names`.
+
+        Returns
+        -------
+        Estimate
+            The gain with its standard error over members.
+
+        Raises
+        ------
+        NetgrainError
+            If there is no such layer.
+        """
         if layer not in self.names:
             raise NetgrainError(f"there is no layer '{layer}'; expected one of {', '.join(self.names)}.")
         column = self.names.index(layer)
         return Estimate(float(self.gains[j, column]), float(self.errors[j, column]), self.members)
 
     def loser(self, j: int = 0) -> Loser:
-        """Where direction j loses most: the layer with the smallest factor (of several zeros the first).
+        """The layer at which a direction loses most: the one with the smallest factor.
 
-        A factor of 1 or more means that no layer loses it.
+        Parameters
+        ----------
+        j : int, default 0
+            Number of the direction, from 0.
+
+        Returns
+        -------
+        Loser
+            The name of the layer, of several zeros the first, and its factor. A factor of 1 or more means that no layer
+            loses the direction.
+
+        Raises
+        ------
+        NetgrainError
+            If there is no such direction.
         """
         if not 0 <= j < len(self.gains):
             raise NetgrainError(f"direction {j} was asked for; expected 0 to {len(self.gains) - 1}.")
@@ -107,13 +165,53 @@ def layer_profile(
     probes: int = 1,
     seed: int = 0,
 ) -> LayerProfile:
-    """The gains of given directions after every layer of a family, over fresh members.
+    """Gains of given directions after every layer of a family of networks.
 
-    J_l u comes from central differences in double precision on the CPU (in the network's own precision where it
-    refuses), the average direction from `random` random unit vectors for each member (from a whole basis where d is no
-    larger). probe: the origin by default, its σ → 0 limit at a kink; probes: points for each member.
+    gain_l(u) = E‖J_l u‖² / (E tr J_lᵀJ_l / d) over fresh members, where J_l = ∂h_l/∂x, h_l is the output of layer l and
+    ‖u‖ = 1. A gain falls where a layer loses the direction.
 
-    A matrix with singular values 2 and 0, then one that turns and doubles:
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh ``torch.nn.Module`` on every call.
+    directions : Tensor of shape (k, *input_shape)
+        The directions u. They are scaled to unit length, so any length but zero will do.
+    probe : Probe, optional
+        Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. By default the origin, or its limit σ → 0
+        if the network has a kink there.
+    members : int, default 32
+        Number of random networks to average over.
+    random : int, default 8
+        Random unit vectors for each member that stand for an average direction; a whole basis where d is no larger.
+    probes : int, default 1
+        Points x for each member.
+    seed : int, default 0
+        Network i depends on ``(seed, i)`` only.
+
+    Returns
+    -------
+    LayerProfile
+        Gains and factors of the k directions at each layer, with standard errors.
+
+    Raises
+    ------
+    NetgrainError
+        If a direction is zero or not finite, if `members`, `random` or `probes` is not a positive whole number, or if
+        the members do not all call the same layers.
+
+    See Also
+    --------
+    visible : What a network makes of one pattern.
+
+    Notes
+    -----
+    J_l u comes from central differences in double precision on the CPU, or in the network's own precision where the
+    network does not run in double.
+
+    Examples
+    --------
+    A matrix with singular values 2 and 0, then one that turns and doubles. The average of ‖J u‖² over both directions
+    is (4 + 0)/2 after the first layer, so the gains are 4/2 and 0, and the second layer does not change them:
 
     >>> from torch import nn
     >>> def make():

@@ -66,7 +66,7 @@ class Raw:
 
 
 def digits() -> Split:
-    """1,797 handwritten digits, which come with netgrain: the set that needs no download.
+    """1,797 handwritten digits that come with netgrain and need no download.
 
     They are the test part of UCI's Optical Recognition of Handwritten Digits, the same as in
     scikit-learn. There is no official test part: 360 images, always the same, are set aside.

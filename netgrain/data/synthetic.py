@@ -48,10 +48,43 @@ def doughnut(
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Dataset:
-    """Two concentric circles in the plane of u1 and u2, Gaussian noise everywhere else.
+    """Two concentric circles in a plane, Gaussian noise everywhere else.
 
     x = r_y (cos φ · u1 + sin φ · u2) + noise · ω, φ uniform, ω ~ N(0, I − u1 u1ᵀ − u2 u2ᵀ), r_y = radii[y], to which
     jitter · N(0, 1) is added. Half of the samples (rounded down) are of class 1.
+
+    Parameters
+    ----------
+    u1, u2 : Tensor of shape input_shape
+        Directions that span the plane: unit vectors at right angles, such as rows of ``G.directions(k)``.
+    n : int
+        Number of samples.
+    noise : float
+        Standard deviation in every direction outside the plane.
+    radii : tuple of two floats, default (1.0, 2.0)
+        Radius of the circle of class 0 and of class 1.
+    jitter : float, default 0.0
+        Standard deviation of the radius within a class.
+    seed : int, default 0
+        The same seed gives the same samples.
+
+    Returns
+    -------
+    Dataset
+        n samples of shape input_shape, and their classes 0 and 1.
+
+    Raises
+    ------
+    NetgrainError
+        If the directions are not orthonormal, `n` is below one, or a scale is negative or not finite.
+
+    See Also
+    --------
+    linear_and_circle : Circles together with a second feature that tells the class.
+
+    Examples
+    --------
+    The distance from the origin within the plane is 1 for class 0 and 2 for class 1:
 
     >>> data = doughnut(torch.tensor([1.0, 0, 0]), torch.tensor([0, 1.0, 0]), 4, noise=0.1)
     >>> data.X[:, :2].norm(dim=1).round().long().tolist() == (data.y + 1).tolist()
@@ -68,10 +101,48 @@ def doughnut(
 def isotropic(
     u: Tensor, n: int, *, labels: Labels = "linear", epsilon: float = 1.0, sigma: float = 1.0, seed: int = 0
 ) -> Dataset:
-    """Labels along u on nearly isotropic noise: x = ε α u + ω, α ~ N(0, 1), ω ~ N(0, σ²(I − u uᵀ)).
+    """Labels along one direction of nearly isotropic noise.
 
-    y = 1 where α > 0 (linear), α² above its median (quadratic), sin(π α) > 0 (sinusoidal): both classes have
-    probability one half, and the rule does not depend on the sample.
+    x = ε α u + ω, α ~ N(0, 1), ω ~ N(0, σ²(I − u uᵀ)). y = 1 where α > 0 (linear), α² is above its median (quadratic)
+    or sin(π α) > 0 (sinusoidal). Both classes have probability one half, and the rule does not depend on the sample.
+
+    Parameters
+    ----------
+    u : Tensor of shape input_shape
+        The direction, of unit norm.
+    n : int
+        Number of samples.
+    labels : {"linear", "quadratic", "sinusoidal"}, default "linear"
+        How the label follows from α.
+    epsilon : float, default 1.0
+        Standard deviation ε along the direction.
+    sigma : float, default 1.0
+        Standard deviation σ in every other direction.
+    seed : int, default 0
+        The same seed gives the same samples.
+
+    Returns
+    -------
+    Dataset
+        n samples of shape input_shape, and their classes 0 and 1.
+
+    Raises
+    ------
+    NetgrainError
+        If `labels` is not known, u is not of unit norm, `n` is below one, or `sigma` is negative or not finite.
+
+    See Also
+    --------
+    planted : Such labels on images of your own.
+
+    Examples
+    --------
+    With linear labels, the sign of x·u is the class:
+
+    >>> u = torch.tensor([0.6, 0.8])
+    >>> data = isotropic(u, 5)
+    >>> (data.X @ u > 0).tolist() == (data.y == 1).tolist()
+    True
     """
     _known(labels)
     U = _orthonormal(u)
@@ -92,14 +163,50 @@ def planted(
     reference: Tensor | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Given images with labels planted along u: y = 1 where the score is above its median.
+    """Given images with labels planted along a direction.
 
-    The score is x·u (linear), (x·u)² (quadratic) or sin(x̄·u) (sinusoidal), x̄ being x with each channel scaled to
-    variance 1. Label noise is Gaussian noise on the input used for labelling only, with label_noise times the
-    channel's variance; since only its component along u counts, that component is drawn.
+    y = 1 where the score is above its median. The score is x·u (linear), (x·u)² (quadratic) or sin(x̄·u) (sinusoidal),
+    x̄ being x with each channel scaled to variance 1. Label noise is Gaussian noise on the input used for labelling
+    only, with label_noise times the channel's variance. Since only its component along u counts, that component is
+    drawn.
 
-    Variances and median are those of `reference`, which is X itself by default: give the training images when
-    labelling test images, with the same seed, and both follow one rule.
+    Parameters
+    ----------
+    X : Tensor of shape (samples, *input_shape)
+        The images. They are kept as given.
+    u : Tensor of shape input_shape
+        The direction, of unit norm.
+    labels : {"linear", "quadratic", "sinusoidal"}, default "linear"
+        How the score follows from x·u.
+    label_noise : float, default 0.2
+        Variance of the label noise, relative to the variance of each channel.
+    reference : Tensor of shape (samples, *input_shape), optional
+        Images that variances and median are taken from; X itself by default. Give the training images when you label
+        test images, with the same seed, and both follow one rule.
+    seed : int, default 0
+        The same seed gives the same label noise.
+
+    Returns
+    -------
+    Dataset
+        X and its classes 0 and 1.
+
+    Raises
+    ------
+    NetgrainError
+        If `labels` is not known, u is not of unit norm, shapes differ, or `label_noise` is negative or not finite.
+
+    See Also
+    --------
+    isotropic : Such labels on Gaussian noise.
+
+    Examples
+    --------
+    Without label noise the two images with the larger first entry are of class 1:
+
+    >>> X = torch.tensor([[4.0, 0.0], [1.0, 9.0], [3.0, 0.0], [2.0, 9.0]])
+    >>> planted(X, torch.tensor([1.0, 0.0]), label_noise=0.0).y.tolist()
+    [1, 0, 1, 0]
     """
     _known(labels)
     flat_u = _orthonormal(u)[0]
@@ -144,10 +251,53 @@ def linear_and_circle(
     noise: float = 1.0,
     seed: int = 0,
 ) -> Dataset:
-    """Two features that both tell the class: a step along u1 and a radius in the plane of u2 and u3.
+    """Two features that both tell the class: a step and a radius in a plane.
 
-    x = ε s u1 + r_y (cos φ · u2 + sin φ · u3) + noise · ω with s = 2y − 1, r_y = radii[y], ω standard normal in the
-    complement of all three directions. `without(data, u1)` leaves the circle, `without(data, u2, u3)` the step.
+    x = ε s u1 + r_y (cos φ · u2 + sin φ · u3) + noise · ω with s = 2y − 1, r_y = radii[y], φ uniform, ω standard normal
+    in the complement of all three directions. ``without(data, u1)`` leaves the circle, ``without(data, u2, u3)`` the
+    step. Half of the samples (rounded down) are of class 1.
+
+    Parameters
+    ----------
+    u1 : Tensor of shape input_shape
+        Direction of the step.
+    u2, u3 : Tensor of shape input_shape
+        Directions that span the plane of the circles. All three are unit vectors at right angles.
+    n : int
+        Number of samples.
+    epsilon : float, default 1.0
+        Half the height of the step.
+    radii : tuple of two floats, default (1.5, 0.25)
+        Radius of the circle of class 0 and of class 1.
+    noise : float, default 1.0
+        Standard deviation in every other direction.
+    seed : int, default 0
+        The same seed gives the same samples.
+
+    Returns
+    -------
+    Dataset
+        n samples of shape input_shape, and their classes 0 and 1.
+
+    Raises
+    ------
+    NetgrainError
+        If the directions are not orthonormal, `n` is below one, or a radius or `noise` is negative or not finite.
+
+    See Also
+    --------
+    doughnut : The circles alone.
+    without : A data set with directions projected out.
+
+    Examples
+    --------
+    Along u1 samples are at −1 (class 0) or 1 (class 1), and in the plane at distance 1.5 or 0.25:
+
+    >>> data = linear_and_circle(*torch.eye(3), 4)
+    >>> data.X[:, 0].round().tolist() == (2.0 * data.y - 1).tolist()
+    True
+    >>> (data.X[:, 1:].norm(dim=1) > 1).tolist() == (data.y == 0).tolist()
+    True
     """
     U = _orthonormal(u1, u2, u3)
     y = _balanced(n, seed, "linear and circle")
@@ -159,9 +309,42 @@ def linear_and_circle(
 
 
 def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, classes: int = 2) -> Dataset:
-    """Gaussian samples shaped like a geometry, x ~ N(0, G/‖G‖₂) or N(0, flip(G)/‖flip(G)‖₂), with random labels.
+    """Gaussian samples shaped like a geometry, with random labels.
 
-    Each label is drawn on its own, all classes alike.
+    x ~ N(0, G/‖G‖₂), or N(0, flip(G)/‖flip(G)‖₂) where the strong directions of G are the weak ones. Each label is
+    drawn on its own, all classes alike.
+
+    Parameters
+    ----------
+    G : Geometry
+        The covariance, up to a factor. All of its directions are needed, so a sketch will not do.
+    n : int
+        Number of samples.
+    seed : int, default 0
+        The same seed gives the same samples.
+    flipped : bool, default False
+        Take ``G.flip()`` instead of G.
+    classes : int, default 2
+        Number of classes.
+
+    Returns
+    -------
+    Dataset
+        n samples of shape ``G.input_shape``, and classes 0 to classes − 1.
+
+    Raises
+    ------
+    NetgrainError
+        If only leading directions of G were kept, G is zero, or `n` is below one.
+
+    Examples
+    --------
+    G reacts to the first entry only, so the second one is always zero:
+
+    >>> from netgrain.geometry.value import Geometry
+    >>> G = Geometry.from_matrix(torch.tensor([[4.0, 0.0], [0.0, 0.0]]))
+    >>> gaussian_like(G, 3).X[:, 1].abs().tolist()
+    [0.0, 0.0, 0.0]
     """
     _count(n)
     if getattr(G, "full_trace", None) is not None:
@@ -186,7 +369,35 @@ def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, 
 
 
 def without(dataset: Dataset, *directions: Tensor) -> Dataset:
-    """The data set with these directions projected out: x − Σ (x·u) u."""
+    """A data set with directions projected out of every sample: x − Σ (x·u) u.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The samples.
+    *directions : Tensor of shape input_shape
+        One or more unit vectors at right angles to each other.
+
+    Returns
+    -------
+    Dataset
+        The projected samples with the same labels; its note records the projection.
+
+    Raises
+    ------
+    NetgrainError
+        If the directions are not orthonormal, none is given, or their shape is not that of a sample.
+
+    See Also
+    --------
+    linear_and_circle : Data with two features, one of which can be taken away.
+
+    Examples
+    --------
+    >>> data = Dataset(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0, 1]))
+    >>> without(data, torch.tensor([1.0, 0.0])).X.tolist()
+    [[0.0, 2.0], [0.0, 4.0]]
+    """
     U = _orthonormal(*directions)
     if tuple(directions[0].shape) != dataset.shape:
         raise NetgrainError(
