@@ -36,7 +36,6 @@ CODES = {
     "RT01": "no Returns section",
     "YD01": "no Yields section",
 }
-TO_DO = Path(__file__).with_name("docstrings_to_do.txt")  # names that do not conform yet
 
 
 def stubs() -> list[Path]:
@@ -124,24 +123,12 @@ def catch_all(value: Any) -> str | None:
     return next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
 
 
-def to_do() -> set[str]:
-    return set(TO_DO.read_text().split()) if TO_DO.exists() else set()
-
-
 @pytest.mark.parametrize("room", ["netgrain", *sorted(p.parent.name for p in PACKAGE.glob("*/__init__.pyi"))])
 def test_every_public_name_explains_itself(room: str) -> None:
     """By room: names that are defined there (the top level exports what rooms define)."""
     own = [place for place in public() if place.split(".")[1] == room]
-    waiting = to_do()
-    wrong = {place: found for place in own if place not in waiting and (found := problems(place))}
+    wrong = {place: found for place in own if (found := problems(place))}
     assert not wrong, "\n".join(f"{place}: {'; '.join(found)}" for place, found in wrong.items())
-    done = [place for place in own if place in waiting and not problems(place)]
-    assert not done, f"these conform now, remove them from {TO_DO.name}: {', '.join(done)}"
-
-
-def test_what_waits_exists() -> None:
-    gone = sorted(to_do() - set(public()))
-    assert not gone, f"no longer public, remove them from {TO_DO.name}: {', '.join(gone)}"
 
 
 def test_a_bad_docstring_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
