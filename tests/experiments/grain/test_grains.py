@@ -80,7 +80,7 @@ def test_digits_stand_in_where_cifar_is_missing_and_a_run_keeps_its_images(
     monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert images_found(runner, "auto") == "digits"
-    monkeypatch.setattr(grains, "load", lambda *_, **__: None)  # now it would be found
+    monkeypatch.setattr(grains, "load_split", lambda *_, **__: None)  # now it would be found
     assert images_found(runner, "auto") == "digits"
     assert images_found(runner, "cifar10") == "cifar10"
 
