@@ -4,6 +4,8 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
+# what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
+FRAMEWORKS := tests/complexity/test_callbacks.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
 
 .PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house torture format lint types imports clean
 .DEFAULT_GOAL := help
@@ -45,8 +47,8 @@ demo: setup  ## four geometries, files to try things on, figures 9 and 1 with th
 quick: .venv/.dev-installed  ## one contract or oracle test of each file, in under a minute
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
 
-test: .venv/.dev-installed  ## the tests and doctests, in under five minutes on two cores
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser" -n 2 --dist loadgroup
+test: .venv/.dev-installed  ## the tests and doctests, in five minutes on two cores
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%)
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \
@@ -59,9 +61,9 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines  ## what `make test` leaves out: every line of the docs, the report page in Chromium (skipped where there is none)
+test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
-	@$(BIN)/python -m pytest -m browser tests/end_to_end/test_browser.py
+	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .

@@ -48,8 +48,8 @@ class Experiment:
         ``claims(result)`` judges what the paper says.
     cost : float
         Processor seconds at laptop scale, measured; it weighs the time that is left.
-    panels : callable, optional
-        ``panels(result)`` gives what the picture of the whole study shows of the result; one figure in a reproduction.
+    overview_panels : callable, optional
+        ``overview_panels(result)`` gives what the picture of the whole study shows of the result; one figure in a reproduction.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Experiment:
     figure: Callable[[Any], Figure]
     claims: Callable[[Any], Sequence[Claim]]
     cost: float = TYPICAL_COST
-    panels: Callable[[Any], Sequence[Any]] | None = None
+    overview_panels: Callable[[Any], Sequence[Any]] | None = None
 
     @classmethod
     def from_file(cls, module: ModuleType, study: str) -> Experiment:
@@ -84,7 +84,7 @@ class Experiment:
             study=study,
             title=(module.__doc__ or "").strip().splitlines()[0],
             cost=getattr(module, "COST", TYPICAL_COST),
-            panels=getattr(module, "panels", None),
+            overview_panels=getattr(module, "overview_panels", None),
             **{part: getattr(module, part) for part in PARTS_OF_A_FILE},
         )
 

@@ -256,7 +256,7 @@ def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Fini
     claims: Sequence[Claim] = experiment.claims(result)
     folder.write_json("claims.json", [{"experiment": name, **c.as_dict()} for c in claims])
     write_whole(folder.path / "figure.png", png(experiment.figure(result)))
-    panels = [] if experiment.panels is None else list(experiment.panels(result))
+    panels = [] if experiment.overview_panels is None else list(experiment.overview_panels(result))
     return Finished(name, folder.path, list(claims), runner.computed, panels)
 
 

@@ -110,7 +110,7 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
-def panels(result: Result) -> list[Panel]:
+def overview_panels(result: Result) -> list[Panel]:
     from netgrain.experiments.heuristics.drawing import Panel
 
     return [Panel(f"Depth at the start, {name}", result.curve(s), "hidden layers") for s, name in SCHEMES.items()]

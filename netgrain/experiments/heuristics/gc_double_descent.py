@@ -109,7 +109,7 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
-def panels(result: Result) -> list[Panel]:
+def overview_panels(result: Result) -> list[Panel]:
     from netgrain.experiments.heuristics.drawing import Panel
 
     rows = result.curve.numbers["complexity"]

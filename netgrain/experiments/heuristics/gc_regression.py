@@ -173,7 +173,7 @@ def claims(result: Result) -> list[Claim]:
     ]
 
 
-def panels(result: Result) -> list[Panel]:
+def overview_panels(result: Result) -> list[Panel]:
     from netgrain.experiments.heuristics.drawing import Panel
 
     return [
@@ -202,7 +202,7 @@ def figure(result: Result) -> Figure:
     left.set_title("Fits of one seed after the same time", fontsize=LARGE)
     left.legend(fontsize=SMALL, frameon=False)
     left.tick_params(labelsize=SMALL)
-    for ax, panel in zip((middle, right), panels(result), strict=True):
+    for ax, panel in zip((middle, right), overview_panels(result), strict=True):
         complexity(panel, ax)
         ax.set_title(panel.title, fontsize=LARGE)
         ax.set_xlabel(panel.setting, fontsize=MEDIUM)

@@ -103,7 +103,7 @@ class Heuristic:
             run=self.run,
             figure=self.figure,
             claims=self.claims,
-            panels=self.panels,
+            overview_panels=self.panels,
         )
 
     def run(self, config: Scale, runner: Runner) -> Curves:
