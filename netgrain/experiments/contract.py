@@ -49,7 +49,7 @@ class Experiment:
     cost : float
         Processor seconds at laptop scale, measured; it weighs the time that is left.
     overview_panels : callable, optional
-        ``overview_panels(result)`` gives what the picture of the whole study shows of the result; one figure in a reproduction.
+        ``overview_panels(result)`` gives what the picture of a whole study shows of it.
     """
 
     name: str
