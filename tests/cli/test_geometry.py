@@ -177,6 +177,7 @@ def test_real_process_interrupted_by_the_keyboard(run: Run) -> None:
         text=True,
         env=environment,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell ignores it for what runs behind it
     ) as process:
         try:
             while process.poll() is None and not list(Path("never").glob("members/units/*.safetensors")):
