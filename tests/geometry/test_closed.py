@@ -1,4 +1,4 @@
-"""The closed form as a geometry: wide limits against sampled networks, outputs, forms, and what `auto` takes."""
+"""The closed form as a geometry: wide limits against sampled networks, outputs and forms."""
 
 from __future__ import annotations
 
@@ -12,15 +12,9 @@ from torch import nn
 
 import netgrain as ng
 from netgrain.models import VGG11, LeNet, ResNet18, ViT
-
-Make = Callable[[], nn.Module]
-
+from tests.geometry.networks import Make, closed
 
 S = nn.Sequential
-
-
-def closed(make: Make, shape: tuple[int, ...], **options: object) -> ng.Geometry:
-    return ng.average_geometry(make, shape, method="closed-form", **options)
 
 
 def sequence(*layers: Callable[[], nn.Module]) -> Make:
@@ -117,20 +111,6 @@ def test_outputs(output: object) -> None:
     assert result.agrees, str(result)
 
 
-def test_kronecker_and_operator_forms() -> None:
-    small = closed(partial(ResNet18, channels=3, activation="gelu", image_size=16), (3, 16, 16))
-    one = closed(partial(ResNet18, channels=1, activation="gelu", image_size=16), (1, 16, 16))
-    # the first layer's fan-in is three times larger, and each colour sees the same
-    assert torch.allclose(small.matrix()[:256, :256] * 3, one.matrix(), rtol=1e-9, atol=1e-12 * float(one.trace))
-    assert float(small.matrix()[:256, 256:].abs().max()) == 0
-    large = closed(partial(ResNet18, channels=3, activation="gelu", image_size=160), (3, 160, 160))
-    v = torch.randn(2, 3, 160, 160)
-    assert large.matvec(v).shape == v.shape
-    assert large.d == 76800
-    with pytest.raises(ng.NetgrainError, match="GiB"):
-        large.matrix()
-
-
 @pytest.mark.quick
 def test_a_narrow_twin_has_the_same_geometry() -> None:
     wide = closed(partial(ResNet18, channels=1, activation="gelu", image_size=8), (1, 8, 8))
@@ -145,18 +125,6 @@ def test_randomness_is_left_alone_and_results_repeat() -> None:
     a, b = (closed(make, (1, 8, 8), probes=2, probe=ng.Gaussian(1)).matrix() for _ in range(2))
     assert torch.equal(a, b)
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_auto_takes_the_closed_form_and_says_why_not() -> None:
-    make = partial(LeNet, channels=1, image_size=16, activation="gelu")
-    assert ng.average_geometry(make, (1, 16, 16)).method == "closed-form"
-    assert ng.average_geometry(make, (1, 16, 16), members=4).method == "sampled"
-    G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1), (1, 32, 32), tolerance=0.2)
-    assert G.method == "sampled"
-    assert any("sampled because cat in" in note for note in G.about.notes)
-    narrow = ng.average_geometry(partial(LeNet, channels=1, image_size=16, activation="gelu", width=0.3), (1, 16, 16))
-    assert narrow.method == "sampled"
-    assert any("too few for the wide limit" in note for note in narrow.about.notes)
 
 
 def test_the_form_of_a_vit() -> None:

@@ -82,13 +82,6 @@ def test_too_noisy_is_nan_and_a_sentence() -> None:
     assert found.plug_in == pytest.approx(1)
 
 
-def test_zero_and_mismatched_matrices() -> None:
-    with pytest.warns(ng.GrainWarning, match="zero matrix"):
-        assert math.isnan(ng.corr(torch.zeros(2, 2), torch.eye(2)))
-    with pytest.raises(ng.NetgrainError, match="dimensions 2 and 3"):
-        ng.corr(torch.eye(2), torch.eye(3))
-
-
 def test_effective_rank_is_unbiased_and_its_bar_covers() -> None:
     values = torch.exp(-INDEX[:200] / 20)
     truth = float(values.sum() ** 2 / values.square().sum())

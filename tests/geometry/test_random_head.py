@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from torch import Tensor, nn
+from torch import nn
 
 import netgrain as ng
 from netgrain.families.reading import read
@@ -48,31 +48,3 @@ def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Mod
     found = random_head_of(read(make, (1, 3, 3)), "all")
     assert isinstance(found, Reason)
     assert why in str(found)
-
-
-def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
-    """A pool in front of everything else: what integration leaves out is small, and plain sampling is not needed."""
-
-    class Attending(nn.Module):
-        """Attention has no closed form; tokens come from patches."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed = nn.Conv2d(1, 32, 2, stride=2)
-            self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
-            self.last = nn.Linear(32, 10)
-
-        def forward(self, x: Tensor) -> Tensor:
-            tokens = self.embed(x).flatten(2).mT
-            mixed, _ = self.attention(tokens, tokens, tokens, need_weights=False)
-            out: Tensor = self.last((tokens + mixed).mean(1))
-            return out
-
-    G = ng.average_geometry(Attending, (1, 8, 8), probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
-    assert G.method == "sampled"
-    assert "first layer integrated" in G.about.averaged
-    plain = ng.average_geometry(
-        Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=400, first_layer="never", workers=1, seed=1
-    )
-    same = ng.corr(G, plain)
-    assert same.value > 0.95 - 2 * same.stderr

@@ -12,50 +12,10 @@ import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry import plots
 from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
-from netgrain.geometry.provenance import ProbeUsed, Provenance
-from netgrain.geometry.spectrum import decompose
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
-from netgrain.runtime.packed import write_packed
+from tests.geometry.networks import _closed_form, _diagonal, _factors, _kron, _separated, _smooth
 
 GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
-
-
-def _factors(axes: tuple[int, ...], terms: int, seed: int = 0) -> tuple[Tensor, ...]:
-    """Random positive semi-definite factors."""
-    generator = torch.Generator().manual_seed(seed)
-    roots = [torch.randn(terms, n, n, generator=generator, dtype=torch.float64) for n in axes]
-    return tuple(A @ A.mT / n for A, n in zip(roots, axes, strict=True))
-
-
-def _separated(axes: tuple[int, ...], terms: int = 3, seed: int = 0) -> Separated:
-    return Separated(_factors(axes, terms, seed))
-
-
-def _kron(form: Separated) -> Tensor:
-    """The slow obvious matrix."""
-    total = torch.zeros(form.size, form.size, dtype=torch.float64)
-    for term in zip(*form.factors, strict=True):
-        product = torch.ones(1, 1, dtype=torch.float64)
-        for factor in term:
-            product = torch.kron(product, factor)
-        total += product
-    return total
-
-
-def _smooth(n: int, terms: int) -> Tensor:
-    """Gaussian kernels of several widths: what a deep convolutional network does along one axis, about."""
-    x = torch.arange(n, dtype=torch.float64)
-    return torch.stack([torch.exp(-((x[:, None] - x) ** 2) / (2 * 2.0**r)) for r in range(terms)])
-
-
-def _diagonal(*values: Tensor) -> Separated:
-    return Separated(tuple(torch.diag(v.double())[None] for v in values))
-
-
-def _closed_form(form: Form, shape: tuple[int, ...], exact: bool = True) -> ng.Geometry:
-    return ng.Geometry(
-        form, shape, Provenance("closed-form", model="ResNet18", probe=ProbeUsed(used="origin"), exact=exact)
-    )
 
 
 @pytest.fixture
@@ -201,65 +161,7 @@ def test_compressed_merges_over_three_axes() -> None:
         torch.testing.assert_close(small.dense(), _kron(form), rtol=1e-13, atol=1e-12)
 
 
-# Spectra
-
-
-def _check_leading(form: Form, k: int, expected: Tensor) -> None:
-    found = decompose(form, k)
-    top = float(expected[0])
-    torch.testing.assert_close(found.values[:k], expected[:k], rtol=0, atol=1e-11 * top)
-    V = found.vectors[:k]
-    torch.testing.assert_close(V @ V.T, torch.eye(k, dtype=torch.float64), rtol=0, atol=1e-10)
-    residuals = torch.linalg.vector_norm(form.matvec(V) - found.values[:k, None] * V, dim=1)
-    assert float(residuals.max()) <= 1e-7 * top
-
-
-def test_small_spectra_are_complete() -> None:
-    form = _separated((6, 7))
-    found = decompose(form)
-    assert found.complete
-    torch.testing.assert_close(found.values, torch.linalg.eigvalsh(_kron(form)).flip(0), rtol=1e-10, atol=1e-12)
-
-
-def test_leading_pairs_equal_those_of_the_dense_matrix() -> None:
-    form = Separated((_smooth(40, 4), _smooth(48, 4).flip(0)))
-    expected = torch.linalg.eigvalsh(form.dense()).flip(0)
-    _check_leading(form, 64, expected)
-    _check_leading(form, 3, expected)
-
-
-def _levels(form: Separated) -> Tensor:
-    """Eigenvalues of a product of diagonals, descending."""
-    return form.factors[0][0].diagonal().outer(form.factors[1][0].diagonal()).flatten().sort(descending=True).values
-
-
-i = torch.arange(64.0, dtype=torch.float64)
-MULTIPLE = {
-    "pairs a ⊗ b and b ⊗ a": (torch.exp(-i / 9), torch.exp(-i / 9)),
-    "nine of each": (torch.exp(-(i // 3) / 5), torch.exp(-(i // 3) / 7)),
-    "forty of the largest": (
-        torch.cat([torch.ones(10), 0.9 * torch.exp(-i[:54] / 20)]),
-        torch.cat([torch.ones(4), 0.95 * torch.exp(-i[:60] / 30)]),
-    ),
-    "all equal": (torch.ones(64), torch.ones(64)),
-    "rank two": (i < 2, i < 1),
-    "zero": (0 * i, i),
-}
-
-
-@pytest.mark.parametrize("name", MULTIPLE)
-@pytest.mark.parametrize("k", [20, 64])
-def test_every_copy_of_a_multiple_eigenvalue_is_found(name: str, k: int) -> None:
-    form = _diagonal(*MULTIPLE[name])
-    _check_leading(form, k, _levels(form))
-
-
-def test_a_block_cut_by_the_last_direction_keeps_its_basis() -> None:
-    form = _diagonal(torch.exp(-i / 9), torch.exp(-i / 9))
-    levels = _levels(form)
-    pairs = (levels[:-1] - levels[1:] < 1e-12).nonzero().flatten()
-    k = int(pairs[3]) + 1  # between the two vectors of the fourth pair
-    torch.testing.assert_close(decompose(form, k).vectors[:k], decompose(form, k + 1).vectors[:k], rtol=0, atol=1e-6)
+# As a geometry
 
 
 @pytest.mark.usefixtures("never_dense")
@@ -312,38 +214,6 @@ def test_between_the_limits_a_flip_is_refused_instead_of_cut(monkeypatch: pytest
     monkeypatch.setattr(Separated, "_dense", lambda _: pytest.fail("formed"))
     with pytest.raises(ng.NetgrainError, match="4200 x 4200 matrix is not computed"):
         G.flip()
-
-
-# As a geometry
-
-
-SQUARE = _factors((4,), 2)[0]  # one tensor for both axes
-
-
-@pytest.mark.parametrize(
-    "form",
-    [_separated((3, 4, 2)), Kronecker(_separated((4, 2)), 3, torch.arange(24)), Separated((SQUARE, SQUARE))],
-)
-def test_a_file_brings_it_back(form: Form, tmp_path: Path) -> None:
-    G = _closed_form(form, (form.size,))
-    back = ng.Geometry.load(G.save(tmp_path / "G.safetensors"))
-    assert torch.equal(back.matrix(), G.matrix())
-    assert type(back.form) is type(form)
-    assert (repr(back), back.about) == (repr(G), G.about)
-
-
-def test_a_file_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    header = {
-        "layout": 1,
-        "input_shape": [2],
-        "scale_error": 0.0,
-        "full_trace": None,
-        "about": {"method": "closed-form"},
-        "form": {"kind": "kronecker", "copies": 2, "core": {"kind": "circulant"}},
-    }
-    path = write_packed(tmp_path / "G.safetensors", "geometry", header, {"order": torch.arange(2)})
-    with pytest.raises(ng.NetgrainError, match=r"G\.safetensors holds a matrix of kind 'circulant'.*newer version"):
-        ng.Geometry.load(path)
 
 
 def test_it_says_what_it_is() -> None:

@@ -3,39 +3,24 @@
 import itertools
 import math
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
-from netgrain.geometry.covariance import data_covariance
-from netgrain.geometry.forms import Dense, Factored
+from netgrain.geometry.forms import Factored
 from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.sampled import sampled_geometry
-from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.models.lenet import LeNet
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.training.delta import Evolution
 from netgrain.training.evolution import average_evolution, evolution_of, velocity
-from netgrain.training.gradient_flow import backward_rates, forward_rates, rates_for, weight_velocity
-from netgrain.training.losses import loss_of
-from netgrain.training.pairs import PairRows, SymmetricPairs
-from netgrain.training.projection import Projection
 from tests import naive
-
-
-def _random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def small(outputs: int = 2, activation: type[nn.Module] = nn.Tanh) -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), activation(), nn.Linear(5, 3), activation(), nn.Linear(3, outputs)).double()
+from tests.training.networks import POINTS, X, Y, _random, _result, small
 
 
 def gaussian_layers(*sizes: int, sigma: tuple[float, ...], activation: type[nn.Module] = nn.Identity) -> nn.Module:
@@ -47,8 +32,6 @@ def gaussian_layers(*sizes: int, sigma: tuple[float, ...], activation: type[nn.M
     return nn.Sequential(*stack[:-1]).double()
 
 
-X, Y = _random(6, 4, seed=1), _random(6, 2, seed=2)
-POINTS = _random(3, 4, seed=3)
 CLASSES = torch.tensor([0, 1, 1, 0, 1, 0])
 LOSSES = {
     "sse": ("sse", Y, lambda f: (f - Y).square().sum() / 2),
@@ -220,133 +203,7 @@ def test_the_relu_expression_to_two_percent() -> None:
     assert float((measured - wider).norm() / wider.norm()) > 0.02
 
 
-# --- how it is held -----------------------------------------------------------------------------------------------
-
-
-def _pairs(members: int = 7, rows: int = 2, size: int = 6, seed: int = 0) -> SymmetricPairs:
-    left = Factored.of_members(_random(members, rows, size, seed=seed), 0.7)
-    return SymmetricPairs(left, _random(members * rows, size, seed=seed + 1))
-
-
-@pytest.mark.parametrize(
-    "form", [_pairs(), _pairs().batched(3), _pairs(5, 1), _pairs(4, 9), _pairs().subset([0, 2, 5])]
-)
-def test_pairs_equal_their_dense_matrix(form: SymmetricPairs) -> None:
-    close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
-    D = form.dense()
-    parts = [form.part(i).dense() for i in range(form.parts)]
-    close(D, sum(w * p for w, p in zip(form.counts.double() / form.counts.sum(), parts, strict=True)))
-    close(D, D.T)
-    assert float(torch.linalg.eigvalsh(D)[0]) < 0 < float(torch.linalg.eigvalsh(D)[-1])
-    V = _random(3, 6, seed=9)
-    close(form.matvec(V), V @ D)
-    assert form.trace() == pytest.approx(float(D.trace()))
-    assert form.norm2() == pytest.approx(float(D.square().sum()))
-    close(form.part_traces(), torch.stack([p.trace() for p in parts]))
-    close(form.part_norms2(), torch.stack([p.square().sum() for p in parts]))
-    for other in (_pairs(5, 3, seed=4), Factored.of_members(_random(4, 2, 6, seed=5)), Dense(torch.eye(6).double())):
-        H = other.dense()
-        assert form.inner(other) == pytest.approx(float((D * H).sum()))
-        close(form.part_inner(other), torch.stack([(p * H).sum() for p in parts]))
-        if other.parts:
-            theirs = [other.part(j).dense() for j in range(other.parts)]
-            close(form.pairwise(other), torch.stack([torch.stack([(p * q).sum() for q in theirs]) for p in parts]))
-
-
-def test_rows_whose_products_cost_too_much_are_condensed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.training.pairs.PRODUCTS", 1.0)
-    rows = PairRows(6, 1.0)
-    rows.add(_random(3, 6), _random(3, 6))
-    assert isinstance(rows.forms()[1], Dense)
-
-
-def test_rows_that_do_not_fit_are_condensed() -> None:
-    a, b = _random(100, 3, 6, seed=1), _random(100, 3, 6, seed=2)
-    kept, condensed = PairRows(6, 0.5), PairRows(6, 0.5, memory=1000)
-    for rows in (kept, condensed):
-        for i in range(100):
-            rows.add(a[i], b[i])
-    (G, delta, _), (few_G, few_delta, M) = kept.forms(), condensed.forms()
-    assert isinstance(few_delta, Dense)
-    assert isinstance(delta, SymmetricPairs)
-    assert int(few_delta.counts.sum()) == 100
-    torch.testing.assert_close(few_delta.dense(), delta.dense())
-    torch.testing.assert_close(few_G.dense(), G.dense())
-    torch.testing.assert_close(M, delta.half())
-    assert few_delta.parts == 64
-    assert few_delta.counts.tolist() == [2] * 36 + [1] * 28
-    with pytest.raises(NetgrainError, match=r"take 0\.3 GiB \(the limit is 0\.0\); take at most 1 members"):
-        PairRows(5000, 1.0, memory=1000).expect(1000, torch.zeros(8, 5000))
-
-
-def _slow_projected(A: list[Tensor], G: list[Tensor], S: Tensor) -> float:
-    def mean(values: list[Tensor]) -> float:
-        return float(torch.stack(values).mean())
-
-    index = range(len(A))
-    across = mean([(A[i] * (G[j] @ S @ G[k])).sum() for i, j, k in itertools.permutations(index, 3)])
-    own = mean([(A[i] * A[j]).sum() for i, j in itertools.permutations(index, 2)])
-    four = itertools.permutations(index, 4)
-    norm = mean([((G[i] @ S @ G[j]) * (G[k] @ S @ G[l]).T).sum() for i, j, k, l in four])
-    return across / math.sqrt(own * norm)
-
-
-@pytest.mark.parametrize("samples", [2, 3])  # not more, and more, than the rows of a member
-def test_projection_compares_different_members_only(samples: int) -> None:
-    left = Factored.of_members(_random(6, 2, 4, seed=1) * torch.tensor([2.0, 1.0, 0.5, 0.1]).double(), 0.7)
-    delta = SymmetricPairs(left, left.rows + 0.1 * _random(12, 4, seed=2))
-    rows = _random(samples, 4, seed=3)
-    projection = Projection(left, rows)
-    assert projection._by_rows == (samples == 3)
-    parts = [[form.part(i).dense() for i in range(6)] for form in (delta, left)]
-    S = rows.T @ rows
-    whole = _slow_projected(*parts, S)
-    left_out = [_slow_projected(*(naive.without(p, i) for p in parts), S) for i in range(6)]
-    found = projection.corr(delta)
-    assert found.value == pytest.approx(whole - 5 * (sum(left_out) / 6 - whole))
-    GSG = left.dense() @ S @ left.dense()
-    assert found.plug_in == pytest.approx(naive.corr(delta.dense(), GSG))
-    with pytest.raises(NetgrainError, match="found 5 parts of another ensemble"):
-        projection.corr(delta.subset(range(5)))
-
-
-def test_a_projection_that_is_too_noisy_is_nan_and_a_sentence() -> None:
-    left = Factored.of_members(torch.eye(8, dtype=torch.float64)[:, None])  # no two members have anything in common
-    with pytest.warns(GrainWarning, match="Corr with G S G could not be bias-corrected with 8 members"):
-        found = Projection(left, torch.eye(8, dtype=torch.float64)).corr(left)
-    assert math.isnan(found)
-    assert found.plug_in == pytest.approx(1)
-    few = Projection(left.subset(range(5)), torch.eye(8, dtype=torch.float64)).corr(left.subset(range(5)))
-    assert few.value == few.plug_in == pytest.approx(1)
-    assert math.isnan(few.stderr)
-
-
-def test_projection_is_nearly_unbiased_where_the_naive_value_is_not() -> None:
-    """A = G = diag(λ), S = diag(s): Corr(G, GSG) = Σ λ³s / √(Σλ² Σλ⁴s²)."""
-    size, values = 30, torch.linspace(0.5, 2, 30, dtype=torch.float64)
-    s = torch.linspace(3, 0.5, size, dtype=torch.float64)
-    truth = float((values**3 * s).sum() / (values.square().sum() * (values**4 * s**2).sum()).sqrt())
-    found = []
-    for seed in range(30):
-        sample = Factored.of_members(_random(16, 4, size, seed=seed) * values.sqrt() / 2)
-        found.append(Projection(sample, torch.diag(s.sqrt())).corr(sample))
-    mean = sum(found) / len(found)
-    error = float(torch.tensor(found).std()) / math.sqrt(len(found))
-    assert abs(mean - truth) < 4 * error + 0.005
-    assert abs(sum(e.plug_in for e in found) / len(found) - truth) > 0.02 > 2 * error
-    assert 0.3 < sum(e.stderr for e in found) / float(torch.tensor(found).std()) / len(found) < 3
-
-
 # --- the result ---------------------------------------------------------------------------------------------------
-
-
-def _result(**options: object) -> Evolution:
-    return average_evolution(small, X, Y, members=24, probe=Gaussian(1.0), **options)
-
-
-@pytest.fixture(scope="module")
-def result() -> Evolution:
-    return _result()
 
 
 def test_same_bits_for_any_workers_and_chunk(result: Evolution) -> None:
@@ -360,69 +217,6 @@ def test_same_bits_for_any_workers_and_chunk(result: Evolution) -> None:
 def test_geometry_is_that_of_plain_sampling(result: Evolution) -> None:
     plain = sampled_geometry(small, (4,), probe=Gaussian(1.0), members=24, first_layer="never")
     torch.testing.assert_close(result.G.matrix(), plain.matrix(), rtol=1e-5, atol=1e-7)
-
-
-def test_data_in_slices_is_the_whole_data() -> None:
-    """More samples than fit one slice, under a loss that is a sum and under one that is not."""
-    many, y = _random(600, 4, seed=1), _random(600, 2, seed=2)
-
-    def own(f: Tensor, y: Tensor) -> Tensor:
-        return (f - y).square().sum().sqrt()
-
-    model = member(small, 0, 0).requires_grad_(True)
-    for loss, plain in (("sse", (model(many) - y).square().sum() / 2), (own, own(model(many), y))):
-        moving = [n for n, _ in model.named_parameters()]
-        found = weight_velocity(model, many, y, loss_of(loss), moving)
-        expected = naive.flow(model, plain)
-        torch.testing.assert_close(torch.cat([found[n].flatten() for n in moving]), expected)
-
-
-def test_result_in_numbers(result: Evolution, tmp_path: Path) -> None:
-    assert "sse on 6 samples, 24 members of Sequential" in repr(result)
-    assert "labels drop out" in repr(result)
-    D = result.matrix()
-    assert result.trace.value == pytest.approx(float(D.trace()))
-    assert result.trace.stderr > 0
-    torch.testing.assert_close(result.M + result.M.T, D)
-    parts = torch.stack([result.form.part(i).dense() for i in range(24)])
-    torch.testing.assert_close(result.errors(), parts.std(0) / math.sqrt(24))
-    along = result.delta.inner(X.T @ X)
-    each = (parts * (X.T @ X)).sum((1, 2))
-    assert (along.value, along.stderr) == pytest.approx((float(each.mean()), float(each.std()) / math.sqrt(24)))
-    v = _random(4, seed=3)
-    torch.testing.assert_close(result.matvec(v), D @ v)
-    torch.testing.assert_close(result.delta.eigenvalues, torch.linalg.eigvalsh(D).flip(0))
-    last = result.delta.directions(1, bottom=True)[0]
-    torch.testing.assert_close(D @ last, result.delta.eigenvalues[-1] * last)
-    S = data_covariance(X)
-    against = result.corr(S)
-    assert against == corr(result.delta, S)
-    assert against.plug_in == pytest.approx(naive.corr(D, X.T @ X))
-    assert against.stderr > 0
-    assert result.corr_identity().plug_in == pytest.approx(float(D.trace() / D.norm() / 2))
-    assert result.corr_projected(S).plug_in == pytest.approx(naive.corr(D, result.G.project(S).matrix()))
-    assert result.corr_projected(S).stderr > 0
-    assert result.corr(result.G).value == pytest.approx(corr(result.delta, result.G, paired=True).value)
-    refused = ("flip", "random_direction", "blocks", "save", "plot_spectrum", "plot_directions", "summary", "project")
-    assert not any(hasattr(result.delta, name) for name in refused)
-    again = Evolution.load(result.save(tmp_path / "delta.safetensors"))
-    assert torch.equal(again.matrix(), D)
-    assert torch.equal(again.G.matrix(), result.G.matrix())
-    assert repr(again) == repr(result)
-    assert again.corr(S) == against
-    with pytest.raises(NetgrainError, match="not a evolution"):
-        Evolution.load(result.G.save(tmp_path / "G.safetensors"))
-
-
-def test_condensed_result_on_disk(result: Evolution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.training.evolution.PairRows", partial(PairRows, memory=1000))
-    condensed = _result()
-    assert isinstance(condensed.form, Dense)
-    torch.testing.assert_close(condensed.matrix(), result.matrix())
-    again = Evolution.load(condensed.save(tmp_path / "delta.safetensors"))
-    torch.testing.assert_close(again.matrix(), condensed.matrix())
-    torch.testing.assert_close(again.M, result.M)
-    assert again.corr_projected(data_covariance(X)).stderr > 0
 
 
 def test_a_tolerance_stops_early() -> None:
@@ -448,62 +242,7 @@ def test_velocity() -> None:
     assert still.plug_in == pytest.approx(0, abs=1e-12)
 
 
-# --- models that forward mode does not support, and what cannot work ----------------------------------------------
-
-
-class Cube(torch.autograd.Function):
-    """Twice differentiable in reverse mode, without a rule for forward mode."""
-
-    @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: object, g: Tensor) -> Tensor:
-        return 3 * ctx.saved_tensors[0] ** 2 * g
-
-
-class Cubed(nn.Module):
-    def __init__(self, own: bool = True) -> None:
-        super().__init__()
-        self.inner, self.head, self.own = nn.Linear(4, 5).double(), nn.Linear(5, 2).double(), own
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.inner(x)
-        return self.head(Cube.apply(h) if self.own else h**3)
-
-
-def test_falls_back_to_reverse_mode() -> None:
-    own, plain = (
-        average_evolution(partial(Cubed, flag), X, Y, members=3, probe=Data(POINTS)) for flag in (True, False)
-    )
-    assert own.differentiation == "reverse over reverse"
-    assert plain.differentiation == "forward over reverse"
-    torch.testing.assert_close(own.matrix(), plain.matrix())
-    model = member(small, 0, 0)
-    speed = {n: _random(*p.shape, seed=1) for n, p in model.named_parameters()}
-    for rates in zip(*(f(model, speed, POINTS, "all") for f in (forward_rates, backward_rates)), strict=True):
-        torch.testing.assert_close(*rates)
-    assert rates_for(model, list(speed), POINTS, "all")[0] is forward_rates
-
-
-def test_fused_attention_is_differentiated() -> None:
-    class Attends(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.head = nn.Linear(1, 4), nn.Linear(4, 2)
-            self.block = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(self.block(self.embed(x[:, :, None])).mean(1))
-
-    make = lambda: Attends().double()  # noqa: E731
-    found = average_evolution(make, X, Y, members=2, probe=Data(POINTS), antithetic=False)
-    models = [member(make, 0, i).requires_grad_(True) for i in range(2)]
-    with sdpa_kernel(SDPBackend.MATH):
-        M = naive.evolution(models, POINTS, lambda model: (model(X) - Y).square().sum() / 2)
-    torch.testing.assert_close(found.M, M)
+# --- what does not move, and what cannot work ---------------------------------------------------------------------
 
 
 def test_frozen_parameters_do_not_move() -> None:
