@@ -16,7 +16,8 @@ def test_spectrum_of_a_diagonal() -> None:
     found = decompose(form)
     torch.testing.assert_close(found.values, torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64))
     assert found.vectors.abs().argmax(1).tolist() == [1, 2, 0]
-    assert form.matvec(torch.ones(2, 3)).dtype == torch.float64  # products are in double precision
+    doubled = Products(3, lambda V: 2 * V)
+    assert doubled.matvec(torch.ones(2, 3)).dtype == torch.float64  # products are in double precision
     assert form.parts == 0
 
 
