@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import urllib.request
 import zipfile
@@ -38,10 +37,11 @@ from netgrain.data.sources import load
 from netgrain.geometry.golden import assert_same_grain
 from netgrain.models import load_model
 from netgrain.models.checkpoints import read_weights
-from netgrain.runtime.files import csv_cell, write_whole
+from netgrain.runtime.files import csv_cell
 from netgrain.runtime.packed import read_packed
 from netgrain.runtime.run_folder import RunFolder
 from netgrain.runtime.units import Unit
+from tests.runtime.test_files import CELLS
 
 PACKAGE = Path(ng.__file__).parent
 
@@ -384,66 +384,6 @@ def test_a_part_is_private_and_not_written_through_a_link(elsewhere: Elsewhere, 
 
 
 # --- files that are written -----------------------------------------------------------------------------------
-
-
-def test_temporary_files_are_private_and_beside_their_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, str, int]] = []
-    chmod = Path.chmod
-
-    def watched(self: Path, mode: int) -> None:
-        seen.append((str(self.parent), self.name, stat.S_IMODE(self.stat().st_mode)))
-        chmod(self, mode)
-
-    monkeypatch.setattr(Path, "chmod", watched)
-    before = os.umask(0o027)
-    try:
-        for _ in range(2):
-            write_whole(tmp_path / "a", b"content")
-    finally:
-        os.umask(before)
-    assert [(folder, mode) for folder, _, mode in seen] == [(str(tmp_path), 0o600)] * 2
-    assert seen[0][1] != seen[1][1]
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
-
-
-def test_a_link_at_the_target_or_at_the_temporary_name_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "precious").write_bytes(b"precious")
-    (tmp_path / "a").symlink_to(tmp_path / "precious")
-    names = iter(["guessed", "guessed", "free"])
-    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: names)
-    (tmp_path / ".a.guessed.tmp").symlink_to(tmp_path / "precious")
-    write_whole(tmp_path / "a", b"content")
-    assert (tmp_path / "precious").read_bytes() == b"precious"
-    assert (tmp_path / "a").read_bytes() == b"content"
-    assert not (tmp_path / "a").is_symlink()
-
-
-CELLS = {
-    "cat": "cat",
-    "=1+1": "'=1+1",
-    "+1": "'+1",
-    "-1": "'-1",
-    "@SUM(A1)": "'@SUM(A1)",
-    "\tx": "'\tx",
-    "\rx": '"\'\rx"',
-    "a,b": '"a,b"',
-    'say "x"': '"say ""x"""',
-    "two\nlines": '"two\nlines"',
-    '=HYPERLINK("u","v")': '"\'=HYPERLINK(""u"",""v"")"',
-    "": "",
-}
-
-
-def test_cells_of_a_table_are_no_formulas() -> None:
-    import csv
-
-    assert {text: csv_cell(text) for text in CELLS} == CELLS
-    assert [csv_cell(v) for v in (-1, -1.5, 3, True)] == ["-1", "-1.5", "3", "True"]
-    for text in CELLS:
-        (row,) = csv.reader(io.StringIO(f"{csv_cell(text)},end\n", newline=""), strict=True)
-        assert row == [text if not CELLS[text].lstrip('"').startswith("'") else f"'{text}", "end"]
 
 
 def test_cells_that_the_page_writes_are_those_of_the_package() -> None:

@@ -1,6 +1,5 @@
 """Plans: what is counted, measured and refused before anything starts."""
 
-import json
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 
 from netgrain import NetgrainError
 from netgrain.cli.app import app
-from netgrain.cli.plan import plan_experiments
 from netgrain.experiments.registry import plan_experiment, run_experiment
 from netgrain.runtime import cost as planning
 from netgrain.runtime.cost import Cost, CostEngine, EndOfPlan, PlanningRunner, Stage
@@ -114,37 +112,6 @@ def test_units_of_a_stage_that_needs_the_one_before(tmp_path: Path) -> None:
     planning.explore(lambda: chain(PlanningRunner(tmp_path, planner)), planner.plan)
     assert [(s.label, s.units) for s in planner.plan.stages] == [("first", 2), ("second", 2)]
     assert planner.plan.notes == ["what comes after second depends on its results (ZeroDivisionError)"]
-
-
-def test_several_experiments_in_one_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def planned(name: str, *_: Any, **__: Any) -> Cost:
-        return Cost([Stage("few", 1, 0, 10.0, 10.0, GB, 1000), Stage("many", 9, 0, 1.0, 2.0, 10, 0)], ["it depends"])
-
-    monkeypatch.setattr("netgrain.experiments.registry.plan_experiment", planned)
-    whole = plan_experiments(["a", "b"], "smoke", {"a": tmp_path, "b": tmp_path})
-    assert [(s.label, s.units, s.seconds, s.memory) for s in whole.stages] == [("a", 10, 1.9, GB), ("b", 10, 1.9, GB)]
-    assert whole.disk == 2000
-    assert whole.notes == ["a, b: it depends"]
-
-
-def test_dry_runs_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = ["geometry", "lenet:activation=gelu", "--input", "1x16x16", "--members", "100", "--workers", "2"]
-    told = invoke(*command, "--dry-run", "--json")
-    assert told.exit_code == 0
-    report = json.loads(told.stdout)
-    assert (report["units"], report["workers"], report["disk"]) == (25, 2, 0)
-    assert report["memory_per_unit"] > 0
-    assert report["seconds"]["2"] > 0
-    assert "there is a closed form" in invoke("plan", "geometry", "lenet", "--input", "1x16x16").stdout
-    assert "units" in invoke("plan", "run", "gc-double-descent", "--scale", "smoke").stdout
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(planning, "free_memory", lambda: 1000)
-    wrong = invoke("plan", "doctor")
-    assert (wrong.exit_code, wrong.stderr[:37]) == (2, "error: plan expects a command of geom")
-    refused = invoke("plan", *command)
-    assert refused.exit_code == 2
-    assert "does not fit" in refused.stderr
 
 
 def test_a_geometry_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,9 @@
 """Engines: the same bits wherever units run, and no unit lost to a worker that dies, hangs or fails."""
 
-import dataclasses
 import importlib.util
-import inspect
 import os
 import signal
 import time
-import tomllib
-import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -19,10 +15,8 @@ import torch
 import netgrain as ng
 from netgrain.complexity.sweeps import sweep
 from netgrain.models import LeNet
-from netgrain.runtime.answers import UnitError
 from netgrain.runtime.backlog import Backlog, UnitLate, UnitLost
-from netgrain.runtime.engine_kinds import EngineKind
-from netgrain.runtime.engines import ENGINES, engine
+from netgrain.runtime.engines import engine
 from netgrain.runtime.local import Local
 from netgrain.runtime.on_ray import Ray
 from netgrain.runtime.on_slurm import Slurm
@@ -71,28 +65,6 @@ def test_same_training_sweep_on_every_engine(via: Engine) -> None:
     trained, expected = (train(make, X, y, settings, members=3, engine=e) for e in (via, Local()))
     for a, b in zip(trained, expected, strict=True):
         assert all(torch.equal(a.state[k], b.state[k]) for k in b.state)
-
-
-@pytest.mark.parametrize("via", TRIED)
-def test_what_goes_wrong_in_a_worker_is_told_here(via: Engine) -> None:
-    def work(unit: Mapping[str, Any]) -> Outcome:
-        if unit["n"] == 1:
-            raise ng.NetgrainError("number one")
-        return Outcome()
-
-    def buggy(unit: Mapping[str, Any]) -> Outcome:
-        return Outcome({"x": {}["missing"]})
-
-    def warns(unit: Mapping[str, Any]) -> Outcome:
-        warnings.warn("mind the gap", ng.GrainWarning, stacklevel=1)
-        return Outcome()
-
-    with pytest.raises(ng.NetgrainError, match="number one"):
-        list(via.run(work, units_of(3)))
-    with pytest.raises(KeyError if via == Local() else UnitError, match="missing"):
-        list(via.run(buggy, units_of(1)))
-    with pytest.warns(ng.GrainWarning, match="mind the gap"):
-        list(via.run(warns, units_of(1)))
 
 
 @pytest.mark.parametrize("via", [TRIED[1], TRIED[2], TRIED[4]])
@@ -153,25 +125,6 @@ def test_engines_by_name() -> None:
     assert engine("ray:gpus=1,deadline=60", 4, "10.0.0.1:6379") == Ray(4, "10.0.0.1:6379", 60.0, 1.0)
     assert engine("slurm:minutes=5,partition=gpu", 3).partition == "gpu"  # type: ignore[attr-defined]
     assert fingerprint({"x": [1, 2]}) != fingerprint({"x": [2, 1]})
-
-
-@pytest.mark.parametrize("kind", ENGINES.values(), ids=list(ENGINES))
-def test_every_row_describes_its_engine(kind: EngineKind) -> None:
-    """The options of a row are arguments of the engine, its extra exists, and a fresh engine knows its name."""
-    made = kind.make()
-    own = {f.name for f in dataclasses.fields(made)} - {"name", "parallel", "workers"}  # type: ignore[arg-type]
-    assert set(kind.options) == own
-    assert made.name == kind.name
-    assert kind.start_up >= 0
-    assert (kind.extra is None) == (kind.package is None)
-    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    if kind.extra is not None:
-        assert str(kind.package) in " ".join(extras["optional-dependencies"][kind.extra])
-    if "workers" in inspect.signature(kind.make).parameters:
-        assert engine(kind.name, workers=3).parallel == 3
-    else:
-        assert kind.one_worker
-        assert engine(kind.name).parallel == 1
 
 
 @pytest.mark.parametrize(

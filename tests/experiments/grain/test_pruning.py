@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from netgrain import Geometry
-from netgrain.experiments.grain import pruning, tab1, tab2
+from netgrain.experiments.grain import pruning, tab1
 from netgrain.experiments.grain.grains import Grain, pictures
 from netgrain.geometry.scores import prune
 from netgrain.runtime.units import Outcome
@@ -69,30 +69,6 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
         assert mine[0] > mine[1]
 
 
-def _result(gains: list[float], diverged: int = 0) -> pruning.Result:
-    config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "networks": {"LeNet": {"width": 1.0, "levels": [50]}}})
-    pair = {"random": [60.0 for _ in gains], "score": [60 + g for g in gains]}
-    return pruning.Result(config, "digits", {"LeNet": {50: pair}}, {"LeNet": {50: pair}}, {"LeNet": {50: diverged}})
-
-
-@pytest.mark.parametrize(
-    ("gains", "verdict"),
-    [
-        ([1.0, 1.2, 1.1], "holds"),
-        ([-1.0, -1.2, -1.1], "fails"),
-        ([1.0, -1.2, 0.1], "undecided"),
-        ([0.0, 0.0, 0.0], "undecided"),
-        ([], "undecided"),
-    ],
-)
-def test_claims(gains: list[float], verdict: str) -> None:
-    (found,) = tab1.claims(_result(gains, diverged=2))
-    assert found.verdict == verdict
-    assert found.name == "LeNet, 50 % dropped"
-    assert found.paper == "+1.9: random 56.6±0.3, by score 58.5±0.4"
-    assert "2 diverged pairs left out" in found.note
-
-
 def test_pairs_leave_together() -> None:
     config = tab1.PRESETS["smoke"]
 
@@ -117,13 +93,3 @@ def test_pairs_leave_together() -> None:
     assert result.accuracy["LeNet"][90]["random"] == pytest.approx([0, 20])
     assert pruning.gains(result, "LeNet", 90) == pytest.approx([5, 5])
     assert result.diverged == {"LeNet": {50: 0, 90: 1}}
-
-
-def test_cells_of_the_paper() -> None:
-    assert len(pruning.cells(tab1.PRESETS["paper"])) == 12
-    assert len(pruning.cells(tab2.PRESETS["paper"])) == 27
-    laptop = [set(pruning.cells(t.PRESETS["laptop"])) for t in (tab1, tab2)]
-    assert not laptop[0] & laptop[1]
-    assert all(pruning.printed_gain(n, level) > 0 for n in pruning.NETWORKS for level in range(10, 100, 10))
-    assert pruning.printed_gain("ViT", 90) == 0.6
-    assert pruning.PAPER["ResNet18", "score"].as_text(70) == "66.2±0.3"
