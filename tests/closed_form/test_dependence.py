@@ -12,11 +12,8 @@ from torch import Tensor, nn
 
 import netgrain as ng
 from tests import naive
-from tests.closed_form.test_gaussian_expectations import ALL, pair
-
-closed_form = partial(ng.average_geometry, method="closed-form")
-
-Make = Callable[[], nn.Sequential]
+from tests.closed_form.gaussians import ALL, pair
+from tests.closed_form.networks import closed_form, deviation, gaussian, images
 
 
 class Erf(nn.Module):
@@ -61,10 +58,6 @@ NETWORKS: dict[str, tuple[Callable[..., nn.Sequential], tuple[int, ...]]] = {
     "two convolutions, three channels": (partial(two_layers, channels=3), (3, 6, 6)),
     "three layers with stride": (partial(three_layers, channels=2), (2, 8, 8)),
 }
-
-
-def images(shape: tuple[int, ...], count: int = 1) -> Tensor:
-    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
 def with_equal_patches(shape: tuple[int, ...]) -> Tensor:
@@ -134,30 +127,6 @@ def test_the_recursion_without_the_terms_is_far_off() -> None:
     assert plain > 1.3 * along
 
 
-def deviation(closed: ng.Geometry, sampled: ng.Geometry, v: Tensor) -> float:
-    """Standard errors between sampled and closed energy along v."""
-    v = v.flatten().double() / v.double().norm()
-    form = sampled.form.batched(32)
-    energies = torch.stack([(v * form.part(i).matvec(v[None])[0]).sum() for i in range(form.parts)])
-    expected = float(v @ closed.matvec(v[None])[0])
-    return float((energies.mean() - expected) / (energies.std() / form.parts**0.5))
-
-
-def gaussian(make: Make, gain: float = 1.5) -> Make:
-    """The same networks with normal weights: their first pre-activations are Gaussian at any fan-in."""
-
-    def made() -> nn.Sequential:
-        net = make()
-        for layer in net:
-            if isinstance(layer, nn.Conv2d | nn.Linear):
-                nn.init.normal_(layer.weight, std=(gain / layer.weight[0].numel()) ** 0.5)
-                if layer.bias is not None:
-                    nn.init.normal_(layer.bias, std=0.3)
-        return net
-
-    return made
-
-
 @pytest.mark.parametrize(
     ("activation", "channels", "count"), [("erf", 1, 1), ("gelu", 1, 8), ("relu", 3, 1), ("relu", 1, 8)]
 )
@@ -205,52 +174,6 @@ def test_derivatives_of_pairs(activation: object, mean: float) -> None:
 
 def test_activations_that_jump_are_named() -> None:
     assert {a.name for a in ALL if not a.continuous} == {"hardshrink", "threshold"}
-
-
-def test_normalisation_follows_its_own_spread() -> None:
-    """A layer norm between two wide layers, against wide sampled networks; without its terms it is far off."""
-
-    def plain(width: int = 192) -> nn.Sequential:
-        return nn.Sequential(
-            *(nn.Conv2d(1, width, 3, padding=1), nn.GroupNorm(1, width), nn.Tanh()),
-            *(nn.Conv2d(width, width, 3, padding=1), nn.GroupNorm(1, width), nn.Tanh()),
-            *(nn.Flatten(), nn.Linear(16 * width, 10)),
-        )
-
-    x = images((1, 4, 4))
-    make = gaussian(plain)
-    closed = closed_form(make, (1, 4, 4), probe=ng.Data(x))
-    assert not closed.about.leaves_out
-    sampled = ng.average_geometry(make, (1, 4, 4), probe=ng.Data(x), members=160, method="sampled", workers=1)
-    directions = (x[0], torch.ones(1, 4, 4), torch.randn(1, 4, 4, generator=torch.Generator().manual_seed(5)))
-    assert all(abs(deviation(closed, sampled, v)) < 4 for v in directions)
-
-
-class PreActivation(nn.Module):
-    """Sums of Gaussians: skips carry pre-activations."""
-
-    def __init__(self, width: int = 128) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(1, width, 3, padding=1)
-        self.branch = nn.Conv2d(width, width, 3, padding=1)
-        self.last = nn.Linear(16 * width, 10)
-        for layer in (self.stem, self.branch, self.last):
-            nn.init.normal_(layer.weight, std=(1.5 / layer.weight[0].numel()) ** 0.5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.stem(x)
-        h = h + self.branch(torch.tanh(h))
-        out: Tensor = self.last(torch.tanh(h).flatten(1))
-        return out
-
-
-def test_a_skip_of_pre_activations() -> None:
-    x = images((1, 4, 4))
-    closed = closed_form(PreActivation, (1, 4, 4), probe=ng.Data(x))
-    assert not closed.about.leaves_out
-    sampled = ng.average_geometry(PreActivation, (1, 4, 4), probe=ng.Data(x), members=160, method="sampled", workers=1)
-    for v in (x[0], torch.ones(1, 4, 4), torch.randn(1, 4, 4, generator=torch.Generator().manual_seed(5))):
-        assert abs(deviation(closed, sampled, v)) < 4
 
 
 def test_leading_directions_by_products_alone() -> None:

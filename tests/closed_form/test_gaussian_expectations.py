@@ -9,67 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from netgrain.closed_form.activations import with_moments
 from netgrain.closed_form.gaussian_expectations import Activation
 from netgrain.closed_form.piecewise_linear import PiecewiseLinear
-from netgrain.families.activations import activation_of
+from tests.closed_form.gaussians import ALL, CLOSED, STRAIGHT, every_activation, known, pair, psd
 
-X = torch.zeros(1)
 REACH = 12.0  # standard deviations of the reference integrals
-
-
-def known(function: Callable, *args: object, **kwargs: object) -> Activation:
-    call = activation_of(function, (X, *args), kwargs)
-    assert call is not None
-    return with_moments(call)
-
-
-STRAIGHT = [
-    known(torch.relu),
-    known(F.leaky_relu, 0.2),
-    known(torch.abs),
-    known(torch.pow, 1),
-    known(F.relu6),
-    known(F.hardtanh),
-    known(F.hardsigmoid),
-    known(F.softshrink, 0.3),
-    known(torch.clamp, max=0.5),
-]
-CLOSED = [known(torch.erf), known(F.gelu), known(torch.sin), known(torch.cos), known(torch.exp)]
-SMOOTH = [
-    known(F.gelu, approximate="tanh"),
-    known(F.silu),
-    known(F.mish),
-    known(torch.tanh),
-    known(torch.sigmoid),
-    known(F.softplus, beta=3.0),
-    known(F.logsigmoid),
-    known(torch.square),
-    known(torch.pow, 3),
-    known(torch.atan),
-]
-BENT = [
-    known(F.elu),
-    known(F.elu, 0.5),
-    known(F.celu, 2.0),
-    known(F.selu),
-    known(F.softsign),
-    known(F.hardswish),
-    known(F.hardshrink, 0.4),
-    known(F.threshold, 0.5, 0.2),
-]
-ALL = STRAIGHT + CLOSED + SMOOTH + BENT
-every_activation = pytest.mark.parametrize("activation", ALL, ids=lambda a: a.name)
-
-
-def pair(a: float, b: float, rho: float) -> Tensor:
-    c = rho * math.sqrt(a) * math.sqrt(b)
-    return torch.tensor([[a, c], [c, b]], dtype=torch.float64)
-
-
-def psd(positions: int, rank: int, seed: int = 0) -> Tensor:
-    factor = torch.randn(positions, rank, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return factor @ factor.T / rank
 
 
 def panels(edges: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
@@ -184,21 +128,6 @@ def test_prices_theorem(activation: Activation, mean: float) -> None:
     low, middle, high = (activation.moments(pair(1.0, 2.0, 0.4 + d), mean) for d in (-step, 0.0, step))
     difference = (high[0] - low[0])[0, 1] / (2 * step * math.sqrt(2))
     assert float(difference) == pytest.approx(float(middle[1][0, 1]), rel=1e-6)
-
-
-@pytest.mark.parametrize("activation", [a for a in ALL if a.homogeneous], ids=lambda a: a.name)
-@pytest.mark.parametrize("scale", [1e-12, 7.0, 1e6])
-def test_homogeneous(activation: Activation, scale: float) -> None:
-    K, z = psd(6, 9), torch.randn(50, dtype=torch.float64)
-    assert torch.allclose(activation(scale * z), scale * activation(z), rtol=1e-14, atol=0)
-    for scaled, matrix, factor in zip(activation.moments(scale * K), activation.moments(K), (scale, 1.0), strict=True):
-        assert torch.allclose(scaled, factor * matrix, rtol=1e-9, atol=1e-14 * factor)
-
-
-def test_homogeneous_ones_are_named() -> None:
-    assert {a.name for a in ALL if a.homogeneous} == {"relu", "leaky_relu", "abs", "pow"}
-    assert known(torch.clamp, min=0).homogeneous
-    assert not known(torch.clamp, min=0.1).homogeneous
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.25])

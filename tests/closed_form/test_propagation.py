@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,35 +18,9 @@ from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet
 from tests import naive
-
-Make = Callable[[], nn.Module]
-S = nn.Sequential
-THOROUGH = "NETGRAIN_THOROUGH" in os.environ  # with it, as many members as docs/closed_form.md tells of
-
-
-def thorough(members: int) -> int:
-    return members if THOROUGH else members // 4
-
-
-def closed(make: Make, shape: tuple[int, ...], **options: object) -> ng.Geometry:
-    return ng.average_geometry(make, shape, method="closed-form", **options)
-
-
-def sequence(*layers: Callable[[], nn.Module]) -> Make:
-    return lambda: S(*(layer() for layer in layers))
-
+from tests.closed_form.networks import Forward, Make, S, closed, normal, sequence, thorough
 
 # --- known by hand --------------------------------------------------------------------------------------------------
-
-
-def normal(make: Make, sd: float) -> Make:
-    def made() -> nn.Module:
-        net = make()
-        for p in net.parameters():
-            nn.init.normal_(p, std=sd)
-        return net
-
-    return made
 
 
 def test_the_papers_example() -> None:
@@ -57,21 +30,6 @@ def test_the_papers_example() -> None:
     assert G.exact
     assert torch.allclose(G.matrix(), expected, rtol=1e-12, atol=0)
     assert torch.allclose(G.eigenvalues, 1.5**2 / 4 * torch.tensor([3.0, 1, 0]).double(), rtol=1e-12, atol=1e-12)
-
-
-def test_theorem_on_pooled_convolutions() -> None:
-    """Theorem A.3: a convolution, then the mean over all positions: G ∝ Σ_{j1,j2} M_{j1} M_{j2}ᵀ."""
-    n, k = 7, 3
-    make = normal(sequence(lambda: nn.Conv1d(1, 5, k, bias=False), lambda: nn.AdaptiveAvgPool1d(1), nn.Flatten), 0.7)
-    windows = [torch.eye(n, dtype=torch.float64)[:, j : j + k] for j in range(n - k + 1)]  # (input, kernel)
-    M = sum(windows[1:], windows[0]) / len(windows)
-    assert torch.allclose(closed(make, (1, n)).matrix(), 5 * 0.7**2 * M @ M.T, rtol=1e-12, atol=1e-15)
-
-
-def test_an_mlp_has_no_grain() -> None:
-    G = closed(partial(MLP, channels=1, activation="gelu", image_size=6), (1, 6, 6))
-    assert torch.allclose(G.matrix(), torch.eye(36).double() * G.trace.value / 36, rtol=1e-12, atol=0)
-    assert [b.size for b in G.blocks()] == [36]
 
 
 class Residual(nn.Module):
@@ -275,56 +233,7 @@ def test_the_check_rejects_a_forgotten_factor(monkeypatch: pytest.MonkeyPatch) -
     assert judged.bands[0].ratio.value == pytest.approx(0.8, abs=0.05)
 
 
-def test_the_check_rejects_a_wrong_border() -> None:
-    around = closed(lambda: S(nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular", bias=False), *head()), (1, 8, 8))
-    zeros = partial(lambda: S(nn.Conv2d(1, 4, 3, padding=1, bias=False), *head()))
-    judged = ng.check(zeros, (1, 8, 8), members=thorough(1000), closed=around, workers=1, progress=False)
-    assert not judged.agrees
-
-
-def head() -> list[nn.Module]:
-    return [nn.GELU(), nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.GELU(), nn.Flatten(), nn.Linear(256, 1)]
-
-
-TURNED: dict[str, Callable[[Tensor], Tensor]] = {
-    "flip": lambda h: h.flip(-1),
-    "roll": lambda h: torch.roll(h, (1, 2), (-2, -1)),
-    "transpose": lambda h: h.transpose(-1, -2),
-    "crop": lambda h: F.pad(h[..., 1:, :-1], (1, 0, 0, 1)),
-}
-
-
-@pytest.mark.parametrize("name", TURNED)
-def test_rearranged_positions(name: str) -> None:
-    move = TURNED[name]
-
-    def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
-        h = move(F.gelu(m["a"](x)))
-        return m["c"](F.avg_pool2d(F.gelu(m["b"](h)), (2, 1)).flatten(1)[:, :, None].squeeze(2)).squeeze(1)
-
-    def make() -> nn.Module:
-        layers = {"a": nn.Conv2d(1, 3, (3, 2), bias=False), "b": nn.Conv2d(3, 3, 2, bias=False)}
-        h = layers["b"](move(layers["a"](torch.zeros(1, 1, 8, 5))))
-        return Forward(forward, **layers, c=nn.Linear(F.avg_pool2d(h, (2, 1)).numel(), 1))
-
-    result = ng.check(make, (1, 8, 5), members=thorough(1000), workers=1, progress=False)
-    assert result.closed.exact
-    assert result.agrees, str(result)
-
-
 # --- refusals -------------------------------------------------------------------------------------------------------
-
-
-class Forward(nn.Module):
-    """A module from layers and a function of them."""
-
-    def __init__(self, forward: Callable[[nn.ModuleDict, Tensor], Tensor], **layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.ModuleDict(layers)
-        self.call = forward
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.call(self.layers, x)
 
 
 def lin(i: int, o: int) -> nn.Module:
@@ -431,12 +340,3 @@ def test_shapes_may_decide() -> None:
     G = closed(lambda: Forward(forward, a=lin(8, 3)), (2, 4, 1)[:2])
     H = closed(lambda: Forward(forward, a=lin(8, 3)), (8,))
     assert H.trace.value == pytest.approx(4 * G.trace.value)
-
-
-def test_too_many_positions_are_refused_with_the_number() -> None:
-    make = sequence(
-        *(lambda: nn.Conv2d(1, 8, 3, padding=1), nn.GELU, lambda: nn.Conv2d(8, 8, 3, padding=1), nn.GELU),
-        *(lambda: nn.AdaptiveAvgPool2d(1), nn.Flatten, lambda: nn.Linear(8, 1)),
-    )
-    with pytest.raises(ng.NetgrainError, match=r"16384 positions.* 2\.0 GiB"):
-        closed(make, (1, 128, 128))

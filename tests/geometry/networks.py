@@ -11,6 +11,8 @@ from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.provenance import ProbeUsed, Provenance
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 
+GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
+
 
 def _psd(d: int, seed: int = 0) -> torch.Tensor:
     A = torch.randn(d, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

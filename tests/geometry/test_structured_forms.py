@@ -13,9 +13,7 @@ from netgrain.families.convolution import ConvStem
 from netgrain.geometry import plots
 from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
-from tests.geometry.networks import _closed_form, _diagonal, _factors, _kron, _separated, _smooth
-
-GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
+from tests.geometry.networks import GRIDS, _closed_form, _diagonal, _kron, _separated, _smooth
 
 
 @pytest.fixture
@@ -116,49 +114,6 @@ def test_a_product_that_needs_too_large_a_matrix_is_refused() -> None:
     large = _separated((DENSE_LIMIT // 64 + 1, 64), 1)
     with pytest.raises(ng.NetgrainError, match=r"would take 0\.5 GiB"):
         large.inner(_separated((64, DENSE_LIMIT // 64 + 1), 1))
-
-
-# Fewer terms
-
-
-@pytest.mark.parametrize("axes", [*GRIDS, (9, 14)])
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_compressed_is_the_same_matrix(axes: tuple[int, ...], symmetric: bool) -> None:
-    factors = _factors(axes, 4)
-    if not symmetric:
-        factors = tuple(F + torch.triu(F.roll(1, 0)) for F in factors)
-    form = Separated(tuple(torch.cat([F, 2 * F, F[:1], 0 * F]) for F in factors))
-    small = form.compressed()
-    assert small.terms <= (4 if len(axes) > 1 else 1)
-    assert float((small.dense() - _kron(form)).abs().max()) <= 1e-13 * float(_kron(form).abs().max())
-    assert all(torch.equal(F, F.mT) for F in small.factors) == (symmetric or axes == (1,))
-
-
-def test_compressed_finds_the_rank_and_keeps_what_is_small() -> None:
-    a, b = _factors((20, 30), 6)
-    mixed = torch.randn(40, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    # dependent, not merely repeated, terms; sizes fall by nine orders of magnitude, where Gram matrices would be blind
-    weights = 10.0 ** -torch.arange(0, 12, 2, dtype=torch.float64)
-    form = Separated(
-        (torch.einsum("sr,rij->sij", mixed, a), torch.einsum("sr,rij->sij", mixed, b * weights[:, None, None]))
-    )
-    small = form.compressed()
-    assert small.terms == 6
-    assert float((small.dense() - form.dense()).abs().max()) <= 1e-13 * float(form.dense().abs().max())
-    assert form.compressed(1e-5).terms < 6
-    zero = Separated((0 * a, b)).compressed()
-    assert (zero.terms, zero.trace()) == (1, 0)
-
-
-def test_compressed_merges_over_three_axes() -> None:
-    a, b = _factors((4, 5), 2)
-    channels = torch.eye(3, dtype=torch.float64)[None] * torch.arange(1.0, 9.0, dtype=torch.float64)[:, None, None]
-    for order in ((0, 1, 2), (1, 2, 0), (1, 0, 2)):
-        stacks = (channels, a.repeat(4, 1, 1), b.repeat(4, 1, 1))
-        form = Separated(tuple(stacks[i] for i in order))
-        small = form.compressed()
-        assert small.terms == 2
-        torch.testing.assert_close(small.dense(), _kron(form), rtol=1e-13, atol=1e-12)
 
 
 # As a geometry

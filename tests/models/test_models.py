@@ -1,46 +1,22 @@
-"""Built-in models: one contract for all of them, their sizes derived by hand, and what they say to bad arguments."""
+"""Built-in models: one contract for all of them, and their sizes derived by hand."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
 import pytest
 import torch
-from torch import Tensor, fx, nn
-from torch.nn import functional as F
+from torch import fx, nn
 
-from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT, layers
-from netgrain.models.vit import HEAD_SIZE, Attention, ShiftedPatches
-from netgrain.runtime.errors import NetgrainError
+from netgrain.models import MLP, VGG11, LeNet, ResNet18, SmallLeNet, ViT
+from tests.models.networks import MODELS, NORMS, count, images, leaves, small
 
-MODELS = {"mlp": MLP, "lenet": LeNet, "smalllenet": SmallLeNet, "vgg11": VGG11, "resnet18": ResNet18, "vit": ViT}
 PLACES = {"mlp": 2, "lenet": 4, "smalllenet": 4, "vgg11": 10, "resnet18": 17, "vit": 9}  # of the activation
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
 CASES = [
     (name, activation, norm)
     for name, activation, norm in product(MODELS, ["relu", "gelu"], [None, "batch", "layer"])
     if (name, norm) != ("vit", "batch")
 ]
-
-
-def small(name: str, **options: object) -> nn.Module:
-    """A quarter of the width on 16×16 grey images with three outputs, the same weights every time."""
-    torch.manual_seed(0)
-    return MODELS[name](**{"channels": 1, "image_size": 16, "outputs": 3, "width": 0.25} | options)
-
-
-def count(make: Callable[[], nn.Module]) -> int:
-    return sum(p.numel() for p in make().parameters())
-
-
-def images(*, channels: int = 1, size: int = 16, batch: int = 2) -> Tensor:
-    return torch.randn(batch, channels, size, size, generator=torch.Generator().manual_seed(1))
-
-
-def leaves(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    for name, child in module.named_modules(remove_duplicate=False):
-        if not list(child.children()):
-            yield name, child
 
 
 # Contract
@@ -106,58 +82,6 @@ def test_every_option_is_keyword_only(name: str) -> None:
 
 
 # Activations and normalisations
-
-
-@pytest.mark.parametrize("name", layers.ACTIVATIONS)
-def test_named_activation_is_a_fresh_elementwise_module(name: str) -> None:
-    phi = layers.activation(name)
-    x = torch.linspace(-2, 2, 10).reshape(2, 5)
-    assert phi is not layers.activation(name)
-    assert torch.allclose(phi(x), torch.stack([phi(value) for value in x.flatten()]).reshape(2, 5))
-    assert small("mlp", activation=name.upper())(images()).isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("relu", F.relu), ("leaky_relu", F.leaky_relu), ("gelu", F.gelu), ("silu", F.silu), ("elu", F.elu),
-        ("softplus", F.softplus), ("tanh", torch.tanh), ("sigmoid", torch.sigmoid), ("erf", torch.erf),
-        ("linear", lambda x: x), ("identity", lambda x: x),
-    ],
-)  # fmt: skip
-def test_named_activation_is_what_it_says(name: str, function: Callable[[Tensor], Tensor]) -> None:
-    x = torch.linspace(-3, 3, 31)
-    assert torch.equal(layers.activation(name)(x), function(x))
-
-
-def slope(negative_slope: float = 0.5) -> nn.Module:
-    return nn.LeakyReLU(negative_slope)
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        (nn.Tanh, torch.tanh),
-        (partial(nn.LeakyReLU, 0.2), partial(F.leaky_relu, negative_slope=0.2)),
-        (slope, partial(F.leaky_relu, negative_slope=0.5)),
-        (nn.LeakyReLU(0.3), partial(F.leaky_relu, negative_slope=0.3)),
-        (torch.sin, torch.sin),
-        (partial(F.leaky_relu, negative_slope=0.1), partial(F.leaky_relu, negative_slope=0.1)),
-        (lambda x: x * x, torch.square),
-    ],
-    ids=["class", "partial class", "factory", "instance", "torch function", "partial function", "lambda"],
-)
-def test_activation_may_be_a_callable(choice: object, expected: Callable[[Tensor], Tensor]) -> None:
-    x = torch.linspace(-2, 2, 9)
-    assert torch.equal(layers.activation(choice)(x), expected(x))
-    model = small("lenet", activation=choice)
-    parts = [part for _, part in leaves(model)]
-    assert len(parts) == len({id(part) for part in parts})
-    assert torch.equal(fx.symbolic_trace(model)(images()), model(images()))
-
-
-def test_function_shows_its_name() -> None:
-    assert repr(layers.activation(torch.sin)) == "Elementwise(sin)"
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "resnet18"])
@@ -234,218 +158,7 @@ def test_number_of_parameters(make: Callable[[], nn.Module], expected: int) -> N
     assert count(make) == expected
 
 
-def test_vit_has_four_million_parameters() -> None:
-    assert round(count(partial(ViT, norm="layer")) / 1e6, 1) == 4.0
-
-
-def test_width_rounds_each_hidden_size() -> None:
-    sizes = [tuple(p.shape) for p in LeNet(channels=2, width=0.25, outputs=5).parameters() if p.ndim > 1]
-    assert sizes == [(2, 2, 5, 5), (4, 2, 5, 5), (30, 100), (21, 30), (5, 21)]
-    sizes = [tuple(p.shape) for p in LeNet(channels=2, width=1e-6, outputs=5).parameters() if p.ndim > 1]
-    assert sizes == [(1, 2, 5, 5), (1, 1, 5, 5), (1, 25), (1, 1), (5, 1)]
-    assert ViT(width=0.25, depth=1).positions.shape == (1, 17, 3 * HEAD_SIZE)
-
-
 @pytest.mark.parametrize("name", ["vgg11", "resnet18"])
 @pytest.mark.parametrize("size", [1, 8, 16, 33])
 def test_other_image_sizes(name: str, size: int) -> None:
     assert small(name, image_size=size, width=0.05)(images(size=size)).shape == (2, 3)
-
-
-@pytest.mark.parametrize(("size", "pools"), [(1, 0), (8, 3), (16, 4), (32, 5), (64, 5)])
-def test_vgg_pools_only_maps_larger_than_one(size: int, pools: int) -> None:
-    parts = [part for _, part in leaves(VGG11(image_size=size, width=0.02))]
-    assert sum(isinstance(part, nn.MaxPool2d) for part in parts) == pools
-
-
-def test_vgg_can_average() -> None:
-    parts = [type(part) for _, part in leaves(VGG11(width=0.02, pool="avg"))]
-    assert parts.count(nn.AvgPool2d) == 5
-    assert nn.MaxPool2d not in parts
-
-
-# What they compute
-
-
-def test_lenet_is_the_network_of_the_paper() -> None:
-    model = small("lenet", width=1.0, activation="tanh")
-    w = list(model.parameters())
-    x = images()
-    for kernel, bias in ((w[0], w[1]), (w[2], w[3])):
-        x = F.avg_pool2d(torch.tanh(F.conv2d(x, kernel, bias)), 2)
-    x = x.reshape(2, -1)
-    for matrix, bias in ((w[4], w[5]), (w[6], w[7])):
-        x = torch.tanh(x @ matrix.T + bias)
-    assert torch.allclose(model(images()), x @ w[8].T + w[9], atol=1e-6)
-
-
-def test_vgg_convolutions_start_with_variance_two_over_fan_out() -> None:
-    torch.manual_seed(0)
-    for _, part in leaves(VGG11(width=0.25)):
-        if isinstance(part, nn.Conv2d):
-            n, variance = part.weight.numel(), 2 / (9 * part.out_channels)
-            assert abs(part.weight.var().item() - variance) < 4 * variance * (2 / n) ** 0.5
-            assert abs(part.weight.mean().item()) < 4 * (variance / n) ** 0.5
-            assert part.bias.abs().max() == 0
-
-
-def test_resnet_without_norm_is_homogeneous_up_to_the_head() -> None:
-    model = small("resnet18")
-    assert [n for n, _ in model.named_parameters() if n.endswith("bias")] == ["head.bias"]
-    x = images()
-    h, tripled = model(x) - model.head.bias, model(3 * x) - model.head.bias
-    assert torch.allclose(tripled, 3 * h, atol=1e-6)
-    assert h.abs().max() > 1e-5
-
-
-def test_resnet_halves_the_map_three_times_and_keeps_the_stem_full() -> None:
-    model = small("resnet18")
-    sides = [model.stem(images()).shape[-1]]
-    x = model.stem(images())
-    for block in model.blocks:
-        x = block(x)
-        sides.append(x.shape[-1])
-    assert sides == [16, 16, 16, 8, 8, 4, 4, 2, 2]
-
-
-def test_resnet_activates_after_the_addition() -> None:
-    block = small("resnet18").blocks[1]
-    x = images(channels=16)
-    expected = F.conv2d(F.conv2d(x, block.branch[0].weight, padding=1).relu(), block.branch[2].weight, padding=1)
-    assert torch.allclose(block(x), (expected + x).relu(), atol=1e-6)
-
-
-@pytest.mark.parametrize("local", [False, True])
-def test_attention_equals_a_loop_over_heads(local: bool) -> None:
-    torch.manual_seed(0)
-    heads, tokens = 3, 5
-    attention = Attention(heads, tokens, local=local)
-    x = torch.randn(2, tokens, heads * HEAD_SIZE)
-    q, k, v = attention.qkv(x).chunk(3, dim=-1)
-    columns = []
-    for h in range(heads):
-        part = slice(h * HEAD_SIZE, (h + 1) * HEAD_SIZE)
-        scores = q[..., part] @ k[..., part].mT / 4  # √16
-        if local:
-            scores = scores - torch.eye(tokens) * 1e9
-        columns.append(scores.softmax(-1) @ v[..., part])
-    assert torch.allclose(attention(x), attention.project(torch.cat(columns, -1)), atol=1e-6)
-    assert attention.qkv.bias is None
-
-
-def test_local_attention_learns_its_temperature() -> None:
-    attention = Attention(2, 3, local=True)
-    assert isinstance(attention.scale, nn.Parameter)
-    assert torch.equal(attention.scale.flatten(), torch.tensor([0.25, 0.25]))
-    assert not isinstance(Attention(2, 3, local=False).scale, nn.Parameter)
-
-
-def test_shifted_patches_hold_the_image_and_its_four_diagonal_shifts() -> None:
-    x = images(channels=2, size=8)
-    moved = []
-    for down, right in product((2, -2), repeat=2):
-        shifted = torch.zeros_like(x)
-        for i, j in product(range(8), repeat=2):
-            if 0 <= i - down < 8 and 0 <= j - right < 8:
-                shifted[:, :, i, j] = x[:, :, i - down, j - right]
-        moved.append(shifted)
-    found = ShiftedPatches(2, 16, 4, None).patches(x)
-    assert found.shape == (2, 4, 5 * 2 * 16)
-    assert torch.equal(found[..., :32].mT, F.unfold(x, 4, stride=4))
-    expected = {tuple(F.unfold(m, 4, stride=4).flatten().tolist()) for m in moved}
-    assert expected == {tuple(part.mT.flatten().tolist()) for part in found[..., 32:].split(32, dim=-1)}
-
-
-def test_vit_starts_with_zero_class_token_and_small_positions() -> None:
-    torch.manual_seed(0)
-    model = ViT(depth=1)
-    assert model.class_token.abs().max() == 0
-    n = model.positions.numel()
-    assert abs(model.positions.std().item() - 0.02) < 4 * 0.02 / (2 * n) ** 0.5
-    assert isinstance(model.embed, nn.Conv2d)
-
-
-@pytest.mark.parametrize("options", [{}, {"norm": "layer"}, {"norm": "layer", "local_attention": True}])
-def test_vit_tokens_are_exchangeable(options: dict[str, object]) -> None:
-    model = small("vit", patch=4, depth=2, **options)
-    assert model.exchangeable_tokens
-    nn.init.normal_(model.positions)  # large enough that a token in the wrong place shows
-    x = images()
-    order = torch.randperm(16, generator=torch.Generator().manual_seed(2))
-    permuted = F.fold(F.unfold(x, 4, stride=4)[:, :, order], 16, 4, stride=4)
-    before = model(x)
-    assert (model(permuted) - before).abs().max() > 1e-3
-    model.positions.data[:, 1:] = model.positions.data[:, 1:][:, order]
-    assert torch.allclose(model(permuted), before, atol=1e-5)
-
-
-def test_vit_with_shifted_patches_does_not_claim_exchangeable_tokens() -> None:
-    model = small("vit", patch=4, depth=2, norm="layer", shifted_patches=True, local_attention=True)
-    assert model.exchangeable_tokens is False
-    assert torch.equal(fx.symbolic_trace(model)(images()), model(images()))
-    x = images()
-    nn.init.zeros_(model.positions)
-    permuted = F.fold(F.unfold(x, 4, stride=4).flip(-1), 16, 4, stride=4)
-    assert (model(permuted) - model(x)).abs().max() > 1e-3
-
-
-# Messages
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"channels": 0}, "expects channels to be a positive whole number, found 0: pass channels=3 for colour"),
-        ({"channels": True}, "expects channels to be a positive whole number, found True"),
-        ({"image_size": -32}, "expects image_size to be a positive whole number, found -32: pass the side"),
-        ({"image_size": 32.0}, "expects image_size to be a positive whole number, found 32.0"),
-        ({"outputs": "ten"}, "expects outputs to be a positive whole number, found 'ten': pass the number of"),
-        ({"width": 0}, "expects width to be a positive finite number, found 0: pass 1.0"),
-        ({"width": float("nan")}, "expects width to be a positive finite number, found nan"),
-        ({"width": float("inf")}, "expects width to be a positive finite number, found inf"),
-        ({"width": "wide"}, "expects width to be a positive finite number, found 'wide'"),
-        ({"norm": "instance"}, "expects norm to be None or .*'layer', found 'instance'"),
-        ({"norm": "layr"}, r"found 'layr'\. Did you mean 'layer'\?"),
-        ({"activation": "gelo"}, r"no activation called 'gelo'\. Did you mean 'gelu'\? Known names: relu, "),
-        ({"activation": None}, "An activation is a name, .* found None: pass 'relu', .* or 'linear' for none"),
-    ],
-)
-def test_bad_arguments_get_a_sentence(name: str, options: dict[str, object], message: str) -> None:
-    with pytest.raises(NetgrainError, match=message) as caught:
-        MODELS[name](**options)
-    assert MODELS[name].__name__ in str(caught.value) or "activation" in options
-
-
-def dictionary() -> dict[str, int]:
-    return {}
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (partial(LeNet, image_size=15), "LeNet expects image_size to be at least 16, found 15"),
-        (partial(SmallLeNet, image_size=8), "SmallLeNet expects image_size to be at least 16, found 8"),
-        (partial(VGG11, pool="median"), "VGG11 expects pool to be 'max' or 'avg', found 'median'"),
-        (partial(MLP, depth=-1), "MLP expects depth to be a whole number from 0 upwards, found -1"),
-        (partial(ViT, norm="batch"), "ViT expects norm to be None or 'layer', found 'batch'"),
-        (partial(ViT, patch=5), "ViT expects image_size to be a multiple of patch=5, found 32: pass a patch"),
-        (partial(ViT, patch=0), "ViT expects patch to be a positive whole number, found 0"),
-        (partial(ViT, depth=0), "ViT expects depth to be a positive whole number, found 0"),
-        (partial(ViT, shifted_patches="no"), "ViT expects shifted_patches to be True or False, found 'no'"),
-        (partial(ViT, local_attention=1), "ViT expects local_attention to be True or False, found 1"),
-        (partial(MLP, activation=nn.Linear), "could not be made without arguments .*: pass functools.partial"),
-        (partial(MLP, activation=dictionary), "expected to return an nn.Module, found dict"),
-        (partial(MLP, activation=torch.sum), r"into one of the same shape, found shape \(\)"),
-        (partial(MLP, activation=lambda x: 3), "into one of the same shape, found int"),
-        (partial(MLP, activation=lambda x, y: x), r"could not be applied to a tensor of shape \(2, 3\) \(TypeError"),
-    ],
-)  # fmt: skip
-def test_each_models_own_limits_get_a_sentence(make: Callable[[], nn.Module], message: str) -> None:
-    with pytest.raises(NetgrainError, match=message):
-        make()
-
-
-def test_an_unknown_norm_is_refused_by_the_layers_too() -> None:
-    with pytest.raises(NetgrainError, match="A normalisation is None, 'batch' or 'layer', found 'instance'"):
-        layers.map_norm("instance", 3)

@@ -1,0 +1,60 @@
+"""One channel as a random function of position: moments after activations and sums, by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from netgrain.closed_form.channels import (
+    AtKink,
+    Channel,
+    ConstantChannel,
+    GaussianChannel,
+    NeedsMembers,
+    Points,
+    activated,
+    summed,
+)
+from netgrain.closed_form.moments import identity
+from tests.closed_form.gaussians import known
+
+RELU = known(torch.relu)
+
+
+def white(variance: float) -> GaussianChannel:
+    return GaussianChannel(identity((2,)).scaled(variance))
+
+
+def second(channel: Channel) -> Tensor:
+    return channel.second().full().spelled_out().matrices()[0]
+
+
+def matrix(on: float, beside: float) -> Tensor:
+    return torch.tensor([[on, beside], [beside, on]], dtype=torch.float64)
+
+
+@pytest.mark.quick
+def test_a_relu_of_two_independent_positions() -> None:
+    """E[relu²] = K/2 and E[relu]² = K/2π; half of the slopes are on, a quarter of the pairs."""
+    channel = activated(RELU, white(2.0))
+    torch.testing.assert_close(second(channel), matrix(1.0, 1 / math.pi))
+    torch.testing.assert_close(channel.mean(), torch.full((1, 2), 1 / math.sqrt(math.pi), dtype=torch.float64))
+    slopes = white(2.0).slope_kernel(RELU).full().spelled_out().matrices()[0]
+    torch.testing.assert_close(slopes, matrix(0.5, 0.25))
+
+
+def test_sums() -> None:
+    assert torch.equal(second(summed(white(2.0), white(3.0))), matrix(5.0, 0.0))
+    assert torch.equal(second(summed(ConstantChannel(3.0, (2,)), white(2.0))), matrix(11.0, 9.0))
+    torch.testing.assert_close(second(summed(activated(RELU, white(2.0)), white(3.0))), matrix(4.0, 1 / math.pi))
+    with pytest.raises(NeedsMembers, match="both have a mean"):
+        summed(activated(RELU, white(2.0)), activated(RELU, white(2.0)))
+
+
+def test_numbers_that_are_known() -> None:
+    assert torch.equal(second(ConstantChannel(2.0, (2,)).scaled(-1.5)), matrix(9.0, 9.0))
+    x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    assert second(Points(x)).tolist() == [[1.0, 2.0], [2.0, 4.0]]
+    with pytest.raises(AtKink):
+        activated(RELU, ConstantChannel(0.0, (2,)))
