@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import statistics
 import sys
+import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -138,6 +140,9 @@ COLOURS = {
 
 # --- the numbers ----------------------------------------------------------------------------------------------------
 
+NEWLINES = {tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER}
+LAYOUT = NEWLINES | {tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT}  # tokens that are not code
+
 
 def numbers(package: Path) -> dict[str, object]:
     """What stands in a package, for a comparison before and after."""
@@ -154,6 +159,8 @@ def numbers(package: Path) -> dict[str, object]:
         "files (without __init__)": len(files),
         "lines": sum(len(f.read_text().splitlines()) for f in trees),
         "of them in docstrings": sum(docstring_lines(tree) for tree in trees.values()),
+        "of them code (no docstrings, comments, blank lines)": sum(code_lines(f.read_text()) for f in trees),
+        "statements": sum(isinstance(n, ast.stmt) for tree in trees.values() for n in ast.walk(tree)),
         "median file": statistics.median(n for n, _ in lengths),
         "longest file": f"{lengths[-1][0]} ({lengths[-1][1].relative_to(package)})",
         "files over 400 lines": sum(n > 400 for n, _ in lengths),
@@ -178,6 +185,16 @@ def own_lines(function: ast.FunctionDef) -> int:
 def docstring_lines(tree: ast.Module) -> int:
     owners = (n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef))
     return sum(len(doc.splitlines()) for n in owners if (doc := ast.get_docstring(n, clean=False)) is not None)
+
+
+def code_lines(source: str) -> int:
+    """Lines that hold a token other than a comment or a docstring."""
+    owners = (n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef))
+    docstrings = (n.body[0] for n in owners if ast.get_docstring(n, clean=False) is not None)
+    told = {line for d in docstrings for line in range(d.lineno, (d.end_lineno or d.lineno) + 1)}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    found = (t for t in tokens if t.type not in LAYOUT)
+    return len({line for t in found for line in range(t.start[0], t.end[0] + 1)} - told)
 
 
 def public_docstrings(tree: ast.Module) -> Iterator[str]:
