@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.calls import is_leaf, watching
+from netgrain.families.calls import ModuleCall, watching
 from netgrain.families.gradients import check_deterministic
 from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.probes import Probe
 from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.threads import one_thread
@@ -34,6 +35,7 @@ STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # of finite differences, rela
 INPUT = -1  # the place before the first layer
 BETWEEN = "before "  # work outside the layers is named after the layer that follows
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
+Labels = Mapping[tuple[str, int], str]  # of every call of a layer: its module's name, and which call it is
 SAME = 1e-9  # a step outside the layers that changes no gain by more than this is not listed
 
 
@@ -54,8 +56,9 @@ class LayerProfile:
 
     gain_l(u) = E‖J_l u‖² / (E tr J_lᵀJ_l / d), where J_l = ∂h_l/∂x, h_l is the output of layer l and ‖u‖ = 1. It
     compares the direction u with an average one: before the first layer every gain is 1, and after the last one, the
-    output of the network, it is uᵀGu · d / tr G. Work done outside leaf modules that are called once (functions, shared
-    modules) is a step of its own, named "before LAYER" or "output".
+    output of the network, it is uᵀGu · d / tr G. A layer is one call of a module that has no modules inside; the calls
+    of a module that is called twice are "NAME (1 of 2)" and "NAME (2 of 2)". Work done outside such modules, by
+    functions, is a step of its own, named "before LAYER" or "output".
 
     Attributes
     ----------
@@ -75,7 +78,7 @@ class LayerProfile:
     probe : str
         Where x came from.
     notes : tuple of str
-        What else you should know, such as layers that are called more than once.
+        What else you should know, such as a network that does not run in double precision.
 
     See Also
     --------
@@ -224,39 +227,36 @@ def layer_profile(
     ([[2.0, 2.0], [0.0, 0.0]], '0')
     """
     units = _units(directions)
-    shape = tuple(units.shape[1:])
-    for name, value in (("members", members), ("random", random), ("probes", probes)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise NetgrainError(f"expected {name} as a positive whole number, found {value!r}.")
+    shape, k = tuple(units.shape[1:]), len(units)
+    members, random, probes = whole("members", members, 1), whole("random", random, 1), whole("probes", probes, 1)
     reading = read(make, shape, seed)
     model = reading.member
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_deterministic(model, x)
     resolved = probe_used(probe, model, shape, "all")
-    calls = reading.calls()
-    listed = {call.name for call in calls if not call.repeated}
-    repeated = dict.fromkeys(call.name for call in calls if call.repeated)
+    labels = {(call.name, call.nth): _label(call) for call in reading.calls()}
     dtype = _precision(make, seed, x)
-    along, average = [], []  # for each member (k, steps), (steps,)
-    first: Recorder | None = None
-    for i in range(members):
-        model = member(make, seed, i).to(dtype)
+
+    def passed(i: int) -> tuple[list[Step], Tensor]:
         points = resolved.probe.points(shape, probes, derived_seed(seed, "probe", i)).to(dtype)
         vectors = torch.cat([units, _random_units(shape, random, derived_seed(seed, "layers", i))]).to(dtype)
-        record = measured(model, listed, points, vectors)
-        if first is not None and record.names != first.names:
-            raise NetgrainError("the members do not all call the same layers; expected one order for all of them.")
-        first = first or record
-        squares = torch.stack(record.squares, 1)  # (k + random, steps)
-        along.append(squares[: len(units)])
-        average.append(squares[len(units) :].mean(0))
-    assert first is not None
+        return measured(member(make, seed, i).to(dtype), labels, points, vectors)
+
+    found = [passed(i) for i in range(members)]
+    steps = found[0][0]
+    if any([s.name for s in others] != [s.name for s in steps] for others, _ in found):
+        raise NetgrainError("the members do not all call the same layers; expected one order for all of them.")
+    along = torch.stack([squares[:k] for _, squares in found])
+    average = torch.stack([squares[k:].mean(0) for _, squares in found])
     notes = [] if resolved.why is None else [str(resolved.why)]
-    if repeated:
-        notes.append(f"called more than once, so not listed by themselves: {', '.join(repeated)}")
     if dtype != torch.float64:
         notes.append("differences in single precision: the network does not run in double")
-    return _summary(first, torch.stack(along), torch.stack(average), NOTHING[dtype], resolved.text, tuple(notes))
+    return _summary(steps, along, average, NOTHING[dtype], resolved.text, tuple(notes))
+
+
+def _label(call: ModuleCall) -> str:
+    name = call.name or call.kind
+    return f"{name} ({call.nth + 1} of {call.times})" if call.repeated else name
 
 
 def _precision(make: Family, seed: int, x: Tensor) -> torch.dtype:
@@ -271,16 +271,26 @@ def _precision(make: Family, seed: int, x: Tensor) -> torch.dtype:
 # --- one member ----------------------------------------------------------------------------------------------------
 
 
+class Step(NamedTuple):
+    """One step of a forward pass: a call of a module, or the work between two calls."""
+
+    name: str
+    source: int  # the step that made what entered
+    squares: Tensor  # ‖J_l v‖² of the directions in this pass
+
+
 @dataclass(eq=False)
 class Recorder:
     """‖J_l v‖² for every direction v at every step of a forward pass over the pairs x ± εv."""
 
     count: int  # directions in this pass
-    step: float
-    names: list[str] = field(default_factory=list)
-    sources: list[int] = field(default_factory=list)
-    squares: list[Tensor] = field(default_factory=list)
+    epsilon: float
+    steps: list[Step] = field(default_factory=list)
     known: dict[int, tuple[weakref.ref[Tensor], int]] = field(default_factory=dict)  # which step made a tensor
+
+    @property
+    def last(self) -> int:
+        return len(self.steps) - 1
 
     def find(self, t: Tensor) -> int | None:
         made, step = self.known.get(id(t), (None, 0))
@@ -292,69 +302,62 @@ class Recorder:
 
     def add(self, name: str, t: Tensor, source: int) -> int:
         ahead, behind = t.detach().reshape(2, self.count, -1)  # now: later layers may work in place
-        self.names.append(name)
-        self.sources.append(source)
-        self.squares.append(((ahead - behind) / (2 * self.step)).double().square().sum(1))
-        return self.keep(t, len(self.names) - 1)
+        squares = ((ahead - behind) / (2 * self.epsilon)).double().square().sum(1)
+        self.steps.append(Step(name, source, squares))
+        return self.keep(t, self.last)
 
     def entering(self, name: str, inputs: Iterable[Any]) -> int:
         t = self.tensor_in(inputs)
         if t is None:
-            return len(self.names) - 1
+            return self.last
         found = self.find(t)
-        return self.add(f"{BETWEEN}{name}", t, len(self.names) - 1) if found is None else found
+        return self.add(f"{BETWEEN}{name}", t, self.last) if found is None else found
 
     def tensor_in(self, values: Iterable[Any]) -> Tensor | None:
         fitting = (v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.dim() > 0)
         return next((v for v in fitting if len(v) == 2 * self.count), None)
 
 
-def measured(model: nn.Module, listed: AbstractSet[str], points: Tensor, vectors: Tensor) -> Recorder:
-    """All steps of one member; squares are averaged over the points, directions pass in slices."""
-    total: Recorder | None = None
-    for x in points:
-        pieces = [_passed(model, listed, x, piece) for piece in vectors.split(AT_ONCE)]
-        here = pieces[0]
-        here.squares = [torch.cat(parts) / len(points) for parts in zip(*(p.squares for p in pieces), strict=True)]
-        if total is None:
-            total = here
-        else:
-            total.squares = [a + b for a, b in zip(total.squares, here.squares, strict=True)]
-    assert total is not None
-    return total
+def measured(model: nn.Module, labels: Labels, points: Tensor, vectors: Tensor) -> tuple[list[Step], Tensor]:
+    """All steps of one member, and their squares (directions, steps), averaged over the points."""
+    passes = [[_passed(model, labels, x, piece) for piece in vectors.split(AT_ONCE)] for x in points]
+    squares = [torch.cat([torch.stack([s.squares for s in steps], 1) for steps in pieces]) for pieces in passes]
+    return passes[0][0], torch.stack(squares).mean(0)
 
 
-def _passed(model: nn.Module, listed: AbstractSet[str], x: Tensor, vectors: Tensor) -> Recorder:
+def _passed(model: nn.Module, labels: Labels, x: Tensor, vectors: Tensor) -> list[Step]:
     size = float(x.square().mean().sqrt())
     record = Recorder(len(vectors), STEP[x.dtype] * (min(1.0, size) if size > 0 else 1.0))
-    sources: dict[str, int] = {}
+    calls: Counter[str] = Counter()
+    running: dict[str, tuple[str, int]] = {}  # label and source of the layers that have not returned
     outputs: list[Tensor] = []
 
-    def enter(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if is_leaf(module) and name in listed:
-            sources[name] = record.entering(name or type(module).__name__, inputs)
+    def enter(name: str, _module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if label := labels.get((name, calls[name])):
+            running[name] = label, record.entering(label, inputs)
+        calls[name] += 1
 
     def leave(name: str, module: nn.Module, output: Any) -> None:
-        if name in sources and (t := record.tensor_in([output])) is not None:
-            record.add(name or type(module).__name__, t, sources[name])
+        label, source = running.pop(name, ("", INPUT))
+        if label and (t := record.tensor_in([output])) is not None:
+            record.add(label, t, source)
         if module is model:
             outputs.append(output)
 
-    batch = torch.cat([x + record.step * vectors, x - record.step * vectors])
+    batch = torch.cat([x + record.epsilon * vectors, x - record.epsilon * vectors])
     record.keep(batch, INPUT)
     with torch.no_grad(), watching(model, enter, leave):
         forward(model, batch)
-    last = len(record.names) - 1
-    if record.find(outputs[0]) != last or last < 0:
-        record.add("output", outputs[0], last)
-    return record
+    if record.find(outputs[0]) != record.last or not record.steps:
+        record.add("output", outputs[0], record.last)
+    return record.steps
 
 
 # --- over members --------------------------------------------------------------------------------------------------
 
 
 def _summary(
-    first: Recorder, along: Tensor, average: Tensor, nothing: float, probe: str, notes: tuple[str, ...]
+    steps: list[Step], along: Tensor, average: Tensor, nothing: float, probe: str, notes: tuple[str, ...]
 ) -> LayerProfile:
     """Ratios of means over members, with linearised errors; along (members, k, steps), average (members, steps)."""
     m = len(along)
@@ -368,17 +371,17 @@ def _summary(
     def spread(t: Tensor) -> Tensor:
         return t.std(0) / math.sqrt(m) if m > 1 else torch.full_like(t[0], math.nan)
 
-    sources = list(first.sources)
+    sources = [step.source for step in steps]
     kept: list[int] = []
     columns_before, shares_before = [], []
-    for step, name in enumerate(first.names):
-        source = sources[step]
+    for i, step in enumerate(steps):
+        source = sources[i]
         before = torch.ones_like(gains[:, 0]) if source == INPUT else gains[:, source]
-        unchanged = torch.allclose(gains[:, step], before, rtol=SAME if nothing < 1e-10 else 1e-4, atol=nothing)
-        if unchanged and name.startswith(BETWEEN):
-            sources = [source if s == step else s for s in sources]
+        unchanged = torch.allclose(gains[:, i], before, rtol=SAME if nothing < 1e-10 else 1e-4, atol=nothing)
+        if unchanged and step.name.startswith(BETWEEN):
+            sources = [source if s == i else s for s in sources]
             continue
-        kept.append(step)
+        kept.append(i)
         columns_before.append(before)
         shares_before.append(torch.zeros_like(share[..., 0]) if source == INPUT else share[..., source])
     before, share_before = torch.stack(columns_before, 1), torch.stack(shares_before, 2)
@@ -386,7 +389,7 @@ def _summary(
     # a direction that was lost before is not lost again
     factors = torch.where(before == 0, 1.0, gains / before.clamp(min=1e-300))
     return LayerProfile(
-        names=tuple(first.names[s] for s in kept),
+        names=tuple(steps[i].name for i in kept),
         gains=gains,
         errors=spread(share) * gains,
         factors=factors,

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain import Gaussian, average_geometry
+from netgrain import Data, Gaussian, average_geometry
 from netgrain.auditing.layer_gains import LayerProfile, layer_profile
+from netgrain.families.members import member
 from netgrain.models import LeNet
 from netgrain.runtime.errors import NetgrainError
 
@@ -120,12 +121,54 @@ def test_an_average_pool_loses_the_checkerboard() -> None:
     assert profile.gain(1, "pool").value == pytest.approx(4.0, rel=0.5)  # 1/4 of the dimensions are left
 
 
-@pytest.mark.parametrize(("kind", "where"), [("function", "before head"), ("twice", "before head")])
-def test_work_outside_once_called_modules_is_named(kind: str, where: str) -> None:
-    profile = layer_profile(partial(Pooled, kind), BOARD[None], members=2)
-    assert profile.names == ("conv", "act", where, "head")
-    assert profile.loser(0).layer == where
-    assert any("called more than once" in note for note in profile.notes) == (kind == "twice")
+def test_work_outside_modules_is_named() -> None:
+    profile = layer_profile(partial(Pooled, "function"), BOARD[None], members=2)
+    assert profile.names == ("conv", "act", "before head", "head")
+    assert profile.loser(0).layer == "before head"
+
+
+class Shared(nn.Module):
+    """Two modules that are called twice: h = act(mix(act(mix(x)))), between them work that is no module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.act, self.head = nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 2)
+
+    def stages(self, x: Tensor) -> list[Tensor]:
+        """What every call returns, written out by hand."""
+        first = x @ self.mix.weight.T + self.mix.bias
+        second = (3 * first.tanh()) @ self.mix.weight.T + self.mix.bias
+        return [first, first.tanh(), 3 * first.tanh(), second, second.tanh(), self.head(second.tanh())]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.act(self.mix(3 * self.act(self.mix(x)))))
+
+
+def test_a_module_called_twice_has_a_gain_after_each_call() -> None:
+    """Against Jacobians by autograd, averaged over the members and over a whole basis."""
+    U, members, x = torch.eye(3)[:2].double(), 5, torch.tensor([[0.3, -1.0, 0.8]])
+    profile = layer_profile(Shared, U, members=members, probe=Data(x))
+    names = ("mix (1 of 2)", "act (1 of 2)", "mix (2 of 2)", "act (2 of 2)", "head")
+    assert profile.names == names  # a factor of 3 changes no gain, so it is no step of its own
+    assert profile.notes == ()
+    along, average = torch.zeros(2, 6).double(), torch.zeros(6).double()
+    for i in range(members):
+        net = member(Shared, 0, i).double()
+        jacobians = torch.func.jacrev(lambda x, net=net: net.stages(x))(x[0].double())
+        along += torch.stack([(J @ U.T).square().sum(0) for J in jacobians], 1)
+        average += torch.stack([J.square().sum() / 3 for J in jacobians])
+    expected = (along / average)[:, [0, 1, 3, 4, 5]]
+    torch.testing.assert_close(profile.gains, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(profile.factors[:, 1:], expected[:, 1:] / expected[:, :-1], rtol=1e-6, atol=0)
+    assert not torch.allclose(profile.gains[:, 0], profile.gains[:, 2], rtol=0.01)  # the calls differ
+
+
+def test_the_call_that_loses_a_direction_is_named() -> None:
+    checks = F.interpolate(BOARD[None, :, :4, :4], scale_factor=2)[0]  # survives the first pool, not the second
+    profile = layer_profile(partial(Pooled, "twice"), torch.stack([BOARD, checks]), members=2)
+    assert profile.names == ("conv", "act", "pool (1 of 2)", "pool (2 of 2)", "head")
+    assert [profile.loser(j).layer for j in (0, 1)] == ["pool (1 of 2)", "pool (2 of 2)"]
+    assert [profile.loser(j).factor for j in (0, 1)] == [0, 0]
 
 
 def test_branches_are_compared_with_where_they_started() -> None:
@@ -181,7 +224,7 @@ def test_a_network_that_refuses_double_precision_is_still_measured() -> None:
         (torch.full((1, 8), torch.nan), {}, "direction 0 has length nan"),
         (torch.ones(8), {}, r"expected directions of shape \(k, \*input_shape\), found \(8,\)"),
         (torch.ones(1, 3, 8, 8), {}, r"failed on inputs of shape \(3, 8, 8\)"),
-        (torch.ones(1, *SHAPE), {"members": 0}, "expected members as a positive whole number, found 0"),
+        (torch.ones(1, *SHAPE), {"members": 0}, "members expects a whole number from 1 upwards, found 0"),
     ],
 )
 def test_what_is_wrong_is_said(directions: Tensor, options: dict[str, int], said: str) -> None:

@@ -25,3 +25,14 @@ def test_modules_without_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audit(lambda: nn.Linear(3, 2), X, y, probe="origin", progress=False)
     assert found.report["layers"] == []
     assert "Layers: not measured." in found.html()
+
+
+def test_a_module_called_twice_has_a_row_for_each_call() -> None:
+    def make() -> nn.Module:
+        activation = nn.Tanh()
+        return nn.Sequential(nn.Linear(3, 4), activation, nn.Linear(4, 4), activation, nn.Linear(4, 2))
+
+    X = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    rows = audit(make, X, (X[:, 0] > 0).long(), members=8, progress=False).report["layers"]
+    assert [r["name"] for r in rows] == ["0", "1 (1 of 2)", "2", "1 (2 of 2)", "4"]
+    assert rows[1]["strongest"] != rows[3]["strongest"]
