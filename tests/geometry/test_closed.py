@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -21,17 +22,31 @@ def sequence(*layers: Callable[[], nn.Module]) -> Make:
     return lambda: S(*(layer() for layer in layers))
 
 
-def test_wide_limit_improves_with_width() -> None:
-    """LeNet with biases at the origin: exact only for many channels."""
-    off = []
-    for width in (1 / 3, 16 / 6):
-        make = partial(LeNet, channels=1, image_size=16, outputs=1, width=width)
-        result = ng.check(make, (1, 16, 16), members=1500, workers=1, progress=False)
-        assert not result.closed.exact
-        total = result.sampled.trace.value / result.closed.trace.value - 1
-        off.append((abs(total), result.sampled.trace.stderr / result.closed.trace.value))
-    assert off[0][0] > off[1][0] + 2 * off[1][1]
-    assert off[1][0] < 4 * off[1][1] + 0.01
+def _two_hidden_layers(width: int) -> Make:
+    def make() -> nn.Module:
+        net = S(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+        for layer in (net[0], net[2], net[4]):
+            nn.init.normal_(layer.weight, std=2 / layer.in_features**0.5)
+            nn.init.normal_(layer.bias)
+        return net
+
+    return make
+
+
+def test_the_wide_limit_is_of_wide_layers() -> None:
+    """With biases at the origin: another value for one unit (by quadrature), the value of members with many units."""
+    G = closed(_two_hidden_layers(1), (3,))
+    assert not G.exact
+    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(60))
+    law = weights / weights.sum()
+    b, u, c = torch.meshgrid(nodes, 2 * nodes, nodes, indexing="ij")  # two biases, the weight between them
+    inside = (1 - b.tanh() ** 2) ** 2 * u**2 * (1 - (u * b.tanh() + c).tanh() ** 2) ** 2
+    one_unit = 4 / 3 * 4 * torch.einsum("ijk,i,j,k", inside, law, law, law)
+    assert 0.02 < 1 - one_unit / G.matrix()[0, 0] < 0.03
+    wide = ng.check(_two_hidden_layers(128), (3,), members=1000, workers=1, progress=False)
+    assert wide.closed.trace.value == pytest.approx(G.trace.value, rel=1e-12)
+    total = wide.sampled.trace
+    assert abs(total.value - G.trace.value) < 4 * total.stderr < 0.15 * G.trace.value
 
 
 def test_relu_with_gaussian_probes() -> None:
