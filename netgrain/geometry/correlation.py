@@ -59,18 +59,19 @@ def _constant(value: Tensor, parts: int) -> Deletions:
     return Deletions(value, value.expand(parts), value.expand(parts, parts))
 
 
-def _apply(f: Callable[..., Tensor], *statistics: Deletions) -> Deletions:
+def applied(f: Callable[..., Tensor], *statistics: Deletions) -> Deletions:
     return Deletions(
         f(*(s.whole for s in statistics)), f(*(s.one for s in statistics)), f(*(s.two for s in statistics))
     )
 
 
-def _mean_without_self(two: Tensor) -> Tensor:
-    """For each part, the mean over the other part that leaves with it."""
-    return (two.sum(1) - two.diagonal()) / (len(two) - 1)
+def _corrected_without_each(s: Deletions) -> Tensor:
+    """The bias-corrected statistic without each part, from the mean over the other part that leaves with it."""
+    two = s.two.clone().fill_diagonal_(0)
+    return s.one - (len(two) - 2) * (two.sum(1) / (len(two) - 1) - s.one)
 
 
-def _summary(value: Tensor, corrected: Tensor, first: list[Tensor], second: list[Tensor]) -> tuple[float, float]:
+def _summary(corrected: Tensor, first: list[Tensor], second: list[Tensor]) -> tuple[float, float]:
     """Corrected value and standard error; `second` are leave-one-out values of the corrected statistic itself."""
     usable = all(bool(torch.isfinite(s).all()) for s in second)
     values = second if usable else first
@@ -80,25 +81,20 @@ def _summary(value: Tensor, corrected: Tensor, first: list[Tensor], second: list
 
 def jackknife_one(s: Deletions) -> tuple[float, float]:
     """Bias-corrected value and standard error of a statistic of one sample."""
-    n = len(s.one)
-    two = s.two.clone().fill_diagonal_(0)
-    corrected = s.whole - (n - 1) * (s.one.mean() - s.whole)
-    again = s.one - (n - 2) * (_mean_without_self(two) - s.one)
-    return _summary(s.whole, corrected, [s.one], [again])
+    corrected = s.whole - (len(s.one) - 1) * (s.one.mean() - s.whole)
+    return _summary(corrected, [s.one], [_corrected_without_each(s)])
 
 
 def jackknife_two(a: Deletions, b: Deletions, cross: Tensor) -> tuple[float, float]:
     """The same for a statistic of two independent samples; cross: one part of each left out, (parts a, parts b)."""
     n, m = len(a.one), len(b.one)
     corrected = a.whole - (n - 1) * (a.one.mean() - a.whole) - (m - 1) * (b.one.mean() - b.whole)
-    without_a = a.one - (n - 2) * (_mean_without_self(a.two.clone().fill_diagonal_(0)) - a.one)
-    without_a = without_a - (m - 1) * (cross.mean(1) - a.one)
-    without_b = b.one - (m - 2) * (_mean_without_self(b.two.clone().fill_diagonal_(0)) - b.one)
-    without_b = without_b - (n - 1) * (cross.mean(0) - b.one)
-    return _summary(a.whole, corrected, [a.one, b.one], [without_a, without_b])
+    without_a = _corrected_without_each(a) - (m - 1) * (cross.mean(1) - a.one)
+    without_b = _corrected_without_each(b) - (n - 1) * (cross.mean(0) - b.one)
+    return _summary(corrected, [a.one, b.one], [without_a, without_b])
 
 
-def _cosine(ab: Tensor, aa: Tensor, bb: Tensor) -> Tensor:
+def cosine(ab: Tensor, aa: Tensor, bb: Tensor) -> Tensor:
     return ab / (aa * bb).sqrt()
 
 
@@ -149,7 +145,7 @@ def correlation(a: Form, b: Form, *, paired: bool = False) -> Estimate:
 def _up_to_scale(form: Form) -> Form:
     """A multiple of the identity is known exactly but for its scale, which a ratio does not see."""
     if isinstance(form, Kronecker) and form.core.size == 1:
-        return Kronecker(Dense(form.core.dense()), form.copies, form.order)
+        return form.around(Dense(form.core.dense()))
     return form
 
 
@@ -161,21 +157,20 @@ def _sums(a: Form, b: Form) -> Tensor:
 def _paired(a: Form, b: Form) -> tuple[float, float]:
     n = a.counts.double()
     statistics = (distinct_pairs(_sums(x, y), n) for x, y in ((a, b), (a, a), (b, b)))
-    return jackknife_one(_apply(_cosine, *statistics))
+    return jackknife_one(applied(cosine, *statistics))
 
 
 def _against_exact(a: Form, exact: Form) -> tuple[float, float]:
     n = a.counts.double()
     products = n * a.part_inner(exact)
     total = products.sum()
-    left_two = n.sum() - n[:, None] - n
     ab = Deletions(
         total / n.sum(),
         (total - products) / (n.sum() - n),
-        (total - products[:, None] - products) / left_two,
+        (total - products[:, None] - products) / (n.sum() - n[:, None] - n),
     )
     norm = _constant(torch.tensor(exact.norm2(), dtype=torch.float64), a.parts)
-    return jackknife_one(_apply(_cosine, ab, distinct_pairs(_sums(a, a), n), norm))
+    return jackknife_one(applied(cosine, ab, distinct_pairs(_sums(a, a), n), norm))
 
 
 def _independent(a: Form, b: Form) -> tuple[float, float]:
@@ -193,10 +188,10 @@ def _independent(a: Form, b: Form) -> tuple[float, float]:
             (total - sums[:, None] - sums) / ((size.sum() - size[:, None] - size) * other),
         )
 
-    without_a = _apply(_cosine, leaving(rows, n, M), aa, _constant(bb.whole, len(n)))
-    without_b = _apply(_cosine, leaving(columns, m, N), _constant(aa.whole, len(m)), bb)
+    without_a = applied(cosine, leaving(rows, n, M), aa, _constant(bb.whole, len(n)))
+    without_b = applied(cosine, leaving(columns, m, N), _constant(aa.whole, len(m)), bb)
     mixed = (total - rows[:, None] - columns + P) / (left_a[:, None] * left_b)
-    return jackknife_two(without_a, without_b, _cosine(mixed, aa.one[:, None], bb.one[None]))
+    return jackknife_two(without_a, without_b, cosine(mixed, aa.one[:, None], bb.one[None]))
 
 
 @one_thread()
@@ -215,20 +210,22 @@ def effective_rank(form: Form) -> Estimate:
     squared_trace, norm = distinct_pairs(sums[:, None] * sums, n), distinct_pairs(_sums(form, form), n)
     if not (norm.whole > 0 and bool((norm.one > 0).all())):
         return Estimate(plug_in, math.nan, parts, plug_in)
-    value, stderr = jackknife_one(_apply(torch.divide, squared_trace, norm))
+    value, stderr = jackknife_one(applied(torch.divide, squared_trace, norm))
     return Estimate(value, stderr, parts, plug_in)
 
 
 @one_thread()
 def trace(form: Form) -> Estimate:
     """tr G with the standard error over parts."""
-    value = form.trace()
-    if form.parts == 0:
-        return Estimate(value)
-    if form.parts == 1:
-        return Estimate(value, math.nan, 1)
-    n, traces = form.counts.double(), form.part_traces()
-    spread = float((n * (traces - value).square()).sum())
+    return over_parts(form, form.trace(), form.part_traces)
+
+
+def over_parts(form: Form, value: float, each: Callable[[], Tensor]) -> Estimate:
+    """A number with its standard error over parts; each: the same number of every part, (parts,)."""
+    if form.parts < 2:
+        return Estimate(value, math.nan if form.parts else 0.0, form.parts)
+    n = form.counts.double()
+    spread = float((n * (each() - value).square()).sum())
     return Estimate(value, math.sqrt(spread / (form.parts - 1) / float(n.sum())), form.parts)
 
 

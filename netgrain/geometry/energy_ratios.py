@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from netgrain.geometry.correlation import over_parts
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Form
 from netgrain.geometry.spectrum import decompose
@@ -32,16 +33,14 @@ def leading_ratio(estimate: Form, plain: Form) -> Estimate:
     )
 
 
-def energy(form: Form, basis: Tensor) -> Estimate:
+def energy(form: Form, basis: Tensor, parts: int = PARTS) -> Estimate:
     """tr(U G Uᵀ) with its standard error over batches of members."""
-    value = float((basis * form.matvec(basis)).sum())
-    batches = form.batched(PARTS)
-    if batches.parts < 2:
-        return Estimate(value, 0.0 if not batches.parts else math.nan, batches.parts)
-    n = batches.counts.double()
-    energies = torch.stack([(basis * batches.part(i).matvec(basis)).sum() for i in range(batches.parts)])
-    spread = float((n * (energies - value).square()).sum())
-    return Estimate(value, math.sqrt(spread / (batches.parts - 1) / float(n.sum())), batches.parts)
+    batches = form.batched(parts)
+
+    def each() -> Tensor:
+        return torch.stack([(basis * batches.part(i).matvec(basis)).sum() for i in range(batches.parts)])
+
+    return over_parts(batches, float((basis * form.matvec(basis)).sum()), each)
 
 
 def ratio_of(seen: Estimate, known: Estimate) -> Estimate:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Estimate(float):
@@ -121,3 +124,9 @@ def mean(values: Sequence[float]) -> Estimate:
     variance = sum((v - centre) ** 2 for v in values) / (n - 1)
     # equal values have no spread, but they are still a sample: exactly zero would claim too much only for n = 1
     return Estimate(centre, math.sqrt(variance / n), n)
+
+
+def mean_of(values: Tensor, *, alone: float = math.nan) -> Estimate:
+    """The mean of independent numbers (n,) with its standard error; alone: the error of a single one."""
+    n = len(values)
+    return Estimate(float(values.mean()), float(values.std()) / math.sqrt(n) if n > 1 else alone, n)

@@ -32,21 +32,21 @@ class Form(ABC):
         """The matrix is size × size."""
 
     @property
-    @abstractmethod
     def counts(self) -> Tensor:
         """Members behind each part, shape (parts,); empty when nothing was sampled."""
+        return no_counts()
 
     @property
     def parts(self) -> int:
         return len(self.counts)
 
-    @abstractmethod
     def part(self, i: int) -> Form:
         """Part i alone."""
+        return self.subset([i])
 
-    @abstractmethod
     def subset(self, indices: Sequence[int]) -> Form:
         """The mean of some of the parts."""
+        raise NetgrainError(f"a {type(self).__name__} matrix has no parts: nothing was sampled.")
 
     @abstractmethod
     def matvec(self, V: Tensor) -> Tensor:
@@ -59,9 +59,9 @@ class Form(ABC):
     def inner(self, other: Form) -> float:
         """⟨G, H⟩ = tr(GᵀH)."""
 
-    @abstractmethod
     def part_traces(self) -> Tensor:
         """tr A_i, shape (parts,)."""
+        return torch.tensor([self.part(i).trace() for i in range(self.parts)], dtype=torch.float64)
 
     @abstractmethod
     def _dense(self) -> Tensor: ...
@@ -162,7 +162,7 @@ class Dense(Form):
 
     def part_traces(self) -> Tensor:
         if self.pieces is None:
-            return torch.zeros(0, dtype=torch.float64)
+            return super().part_traces()
         return self.pieces.diagonal(dim1=1, dim2=2).double().sum(1)
 
     def _dense(self) -> Tensor:
@@ -256,7 +256,7 @@ class Factored(Form):
 
     def part_traces(self) -> Tensor:
         if not self.parts:
-            return torch.zeros(0, dtype=torch.float64)
+            return super().part_traces()
         return self._row_sums(self._row_norms2()) * self.scale / self.counts
 
     def part_norms2(self) -> Tensor:

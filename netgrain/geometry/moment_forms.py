@@ -96,5 +96,5 @@ def _of_parts(matrices: list[Tensor], counts: list[int]) -> Dense:
 
 def without_parts(form: Form) -> Form:
     if isinstance(form, Kronecker):
-        return Kronecker(without_parts(form.core), form.copies, form.order)
+        return form.around(without_parts(form.core))
     return Dense(form.dense())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 
-from netgrain.geometry.forms import Form, no_counts
+from netgrain.geometry.forms import Form
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -28,27 +28,14 @@ class Products(Form):
     def size(self) -> int:
         return self.dimension
 
-    @property
-    def counts(self) -> Tensor:
-        return no_counts()
-
     def matvec(self, V: Tensor) -> Tensor:
         return self.product(V.double())
-
-    def part(self, i: int) -> NoReturn:
-        raise self._refusal()
-
-    def subset(self, indices: Sequence[int]) -> NoReturn:
-        raise self._refusal()
 
     def trace(self) -> NoReturn:
         raise self._refusal()
 
     def inner(self, other: Form) -> NoReturn:
         raise self._refusal()
-
-    def part_traces(self) -> Tensor:
-        return torch.zeros(0, dtype=torch.float64)
 
     def _dense(self) -> Tensor:
         return self.matvec(torch.eye(self.size, dtype=torch.float64))

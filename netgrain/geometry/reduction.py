@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.sketch import FrequentDirections
 from netgrain.geometry.spectrum import FULL_LIMIT, decompose
@@ -121,10 +121,8 @@ class Reduction:
         rows = spectrum.vectors[:kept] * spectrum.values[:kept].sqrt()[:, None]
         core: Form = Factored(rows.float())
         if isinstance(sketched, Kronecker):
-            core = Kronecker(core, sketched.copies, sketched.order)
-        traces = torch.tensor(self._traces, dtype=torch.float64)
-        error = float(traces.std()) / math.sqrt(self.members) if self.members > 1 else math.nan
-        return core, Estimate(float(traces.mean()), error, self.members)
+            core = sketched.around(core)
+        return core, mean_of(torch.tensor(self._traces, dtype=torch.float64))
 
 
 def most_members(size: int, rows: int) -> int | None:

@@ -9,14 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
 
 import torch
 from torch import Tensor
 
 from netgrain.closed_form.kronecker_sums import compressed, written_out
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form, in_slices, no_counts
+from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form, in_slices
 from netgrain.runtime.errors import NetgrainError
 
 SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
@@ -59,19 +58,6 @@ class Separated(Form):
     @property
     def size(self) -> int:
         return math.prod(self.axes)
-
-    @property
-    def counts(self) -> Tensor:
-        return no_counts()
-
-    def part(self, i: int) -> NoReturn:
-        raise NetgrainError("a separated matrix has no parts: nothing was sampled.")
-
-    def subset(self, indices: Sequence[int]) -> NoReturn:
-        raise NetgrainError("a separated matrix has no parts: nothing was sampled.")
-
-    def part_traces(self) -> Tensor:
-        return torch.zeros(0, dtype=torch.float64)
 
     def matvec(self, V: Tensor) -> Tensor:
         V = V.double()
@@ -172,25 +158,15 @@ class Spread(Form):
         ones = torch.ones(1, self.stem.size, dtype=torch.float64)
         return self.stem.gather(ones).sum((0, 1))
 
-    def _diagonal_weighted(self, form: Form) -> float:
-        # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
-        if isinstance(form, Factored):
-            squares = torch.zeros(form.size, dtype=torch.float64)
-            for rows in in_slices(form.rows):
-                squares += rows.double().square().sum(0)
-            return float(squares @ self._cover) * form.weight
-        return float(form.dense().diagonal() @ self._cover)
-
     def trace(self) -> float:
-        return self._diagonal_weighted(self.source)
-
-    def part_traces(self) -> Tensor:
-        values = [self._diagonal_weighted(self._batched.part(i)) for i in range(self.parts)]
-        return torch.tensor(values, dtype=torch.float64)
-
-    def part_norms2(self) -> Tensor:
-        norms = [self.stem.push(self._batched.part(i).dense()).square().sum() for i in range(self.parts)]
-        return torch.stack(norms) if norms else torch.zeros(0, dtype=torch.float64)
+        # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
+        source = self.source
+        if isinstance(source, Factored):
+            squares = torch.zeros(source.size, dtype=torch.float64)
+            for rows in in_slices(source.rows):
+                squares += rows.double().square().sum(0)
+            return float(squares @ self._cover) * source.weight
+        return float(source.dense().diagonal() @ self._cover)
 
     def part_inner(self, other: Form) -> Tensor:
         return self._batched.part_inner(Dense(self.stem.pull(other.dense())))
@@ -225,11 +201,15 @@ class Kronecker(Form):
     def counts(self) -> Tensor:
         return self.core.counts
 
+    def around(self, core: Form) -> Kronecker:
+        """Another core in the same layout."""
+        return Kronecker(core, self.copies, self.order)
+
     def part(self, i: int) -> Form:
-        return Kronecker(self.core.part(i), self.copies, self.order)
+        return self.around(self.core.part(i))
 
     def subset(self, indices: Sequence[int]) -> Form:
-        return Kronecker(self.core.subset(indices), self.copies, self.order)
+        return self.around(self.core.subset(indices))
 
     def into_copies(self, V: Tensor) -> Tensor:
         """(batch, size) in input order → (batch · copies, core size)."""
@@ -255,7 +235,7 @@ class Kronecker(Form):
         return self.copies * self.core.part_norms2()
 
     def batched(self, parts: int = MOST_PARTS) -> Kronecker:
-        return Kronecker(self.core.batched(parts), self.copies, self.order)
+        return self.around(self.core.batched(parts))
 
     def pairwise(self, other: Form) -> Tensor:
         if isinstance(other, Kronecker) and self.same_layout(other):
@@ -271,7 +251,7 @@ class Kronecker(Form):
         )
 
     def scaled(self, factor: float) -> Kronecker:
-        return Kronecker(self.core.scaled(factor), self.copies, self.order)
+        return self.around(self.core.scaled(factor))
 
     def _seen_of(self, other: Form) -> Form:
         """What the core sees of another matrix: the sum of its blocks in this layout."""

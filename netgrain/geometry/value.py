@@ -364,7 +364,7 @@ class Geometry(SymmetricMatrix):
             values[block.start : block.stop] = mirror.value
         core: Form = Dense((spectrum.vectors.T * values) @ spectrum.vectors)
         if isinstance(self.form, Kronecker):
-            core = Kronecker(core, self.form.copies, self.form.order)
+            core = self.form.around(core)
         about = replace(self.about, method="derived", remarks=(*self.about.remarks, "flipped"))
         return Geometry(core, self.input_shape, about)
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from netgrain.geometry.correlation import over_parts
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry.provenance import Integration, Provenance
@@ -80,12 +81,7 @@ class Delta(SymmetricMatrix):
             With its standard error over members.
         """
         form = form_of(H)
-        value = self.form.inner(form)
-        if self.form.parts < 2:
-            return Estimate(value, math.nan if self.form.parts else 0.0, self.form.parts)
-        n, each = self.form.counts.double(), self.form.part_inner(form)
-        spread = float((n * (each - value).square()).sum()) / (self.form.parts - 1) / float(n.sum())
-        return Estimate(value, math.sqrt(spread), self.form.parts)
+        return over_parts(self.form, self.form.inner(form), lambda: self.form.part_inner(form))
 
     def errors(self) -> Tensor:
         """Standard errors over members of every entry of `matrix`.

@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 import torch
 from torch import Tensor
 
-from netgrain.geometry.correlation import Deletions, jackknife_one
+from netgrain.geometry.correlation import Deletions, applied, cosine, jackknife_one
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.runtime.errors import GrainWarning, NetgrainError
@@ -97,13 +97,7 @@ class Projection:
             products.append(moved.flatten(1) @ self._seen.flatten(1).T)
         across = _distinct(torch.stack(products), self.counts)
         own = _distinct(A.pairwise(A), self.counts)
-        value, stderr = jackknife_one(
-            Deletions(
-                across.whole / (own.whole * self._norm.whole).sqrt(),
-                across.one / (own.one * self._norm.one).sqrt(),
-                across.two / (own.two * self._norm.two).sqrt(),
-            )
-        )
+        value, stderr = jackknife_one(applied(cosine, across, own, self._norm))
         if math.isnan(value):
             warnings.warn(
                 f"Corr with G S G could not be bias-corrected with {int(self.counts.sum())} members: an "
@@ -125,7 +119,7 @@ def _distinct(values: Tensor, n: Tensor) -> Deletions:
         one, other = (index.reshape([-1 if k == axis else 1 for k in range(order)]) for axis in (a, b))
         weights = weights * (one != other)
     sums, counts = _without(weights * values), _without(weights)
-    return Deletions(sums.whole / counts.whole, sums.one / counts.one, sums.two / counts.two)
+    return applied(torch.divide, sums, counts)
 
 
 def _without(values: Tensor) -> Deletions:
