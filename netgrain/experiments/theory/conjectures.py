@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED, verdict
+from netgrain.experiments.claims import verdict
 from netgrain.experiments.theory import pooled, statements
 from netgrain.experiments.theory.material import Images, images
-from netgrain.experiments.theory.statements import Job, Statement
+from netgrain.experiments.theory.statements import Job, Statement, compared
 from netgrain.families.gradients import gradients
 from netgrain.families.members import Family, member
 from netgrain.families.probes import Gaussian
@@ -37,22 +37,19 @@ SIZE = 16
 SHARES = (0.5, 0.9, 0.99)
 
 
-def families(names: tuple[str, ...]) -> dict[str, Family]:
-    """Narrow ResNet and ViT, the others at full width; ReLU, no normalisation, one output."""
-    shared: dict[str, Any] = {"channels": 1, "image_size": SIZE, "outputs": 1}
-    every: dict[str, Family] = {
-        "MLP": partial(MLP, **shared),
-        "LeNet": partial(LeNet, **shared),
-        "ResNet18": partial(ResNet18, **shared, width=0.25),
-        "ViT": partial(ViT, **shared, width=0.25),
-    }
-    return {name: every[name] for name in names}
+SHAPE: dict[str, Any] = {"channels": 1, "image_size": SIZE, "outputs": 1}
+FAMILIES: dict[str, Family] = {  # narrow ResNet and ViT, the others at full width; ReLU, no normalisation, one output
+    "MLP": partial(MLP, **SHAPE),
+    "LeNet": partial(LeNet, **SHAPE),
+    "ResNet18": partial(ResNet18, **SHAPE, width=0.25),
+    "ViT": partial(ViT, **SHAPE, width=0.25),
+}
 
 
 @lru_cache(maxsize=8)
 def geometry(name: str, job: Job) -> Geometry:
     """G over N(0, I) probes, well known: the closed form; ViT by sampling and the symmetry of its tokens."""
-    make, shape = families((name,))[name], (1, SIZE, SIZE)
+    make, shape = FAMILIES[name], (1, SIZE, SIZE)
     if name != "ViT":
         return average_geometry(make, shape, method="closed-form", probe=Gaussian(), seed=job.seed)
     G = average_geometry(
@@ -95,7 +92,7 @@ def conjecture_1(job: Job) -> list[Statement]:
 def _alignment(job: Job, data: Images, name: str, loss: str, members: int) -> Statement:
     S = data_covariance(data.X)
     E = average_evolution(
-        families((name,))[name],
+        FAMILIES[name],
         data.X,
         None if loss == "sse" else data.y,
         loss=loss,
@@ -107,15 +104,14 @@ def _alignment(job: Job, data: Images, name: str, loss: str, members: int) -> St
     )
     with_S, with_I = _quiet(E.delta, S), _quiet(E.delta, torch.eye(E.d))
     with_P = _quiet(E.delta, geometry(name, job).project(S))
-    return Statement(
-        quantity=f"Corr(Δ, GSG), {name}, {loss}",
+    return compared(
+        f"Corr(Δ, GSG), {name}, {loss}",
+        with_P,
         claim="Δ is highly correlated with G S G (Δ ∝ GSG)",
         assumptions=f"{data.name}, {len(data.X)} images, {members} members, x ~ N(0, I), ReLU, no normalisation",
-        measured=with_P,
-        predicted=None,
         printed="near ±1",
-        paper=verdict(_size(with_P), 0.9, None),
-        corrected=_negative(with_P),
+        paper=verdict(statements.size(with_P), 0.9, None),
+        corrected=verdict(with_P, None, 0.0),
         note=f"Corr(Δ, S) {_short(with_S)}, Corr(Δ, I) {_short(with_I)}; "
         f"plug-in {with_P.plug_in or math.nan:.3f}; corrected: the sign is negative",
     )
@@ -129,17 +125,8 @@ def _quiet(delta: SymmetricMatrix, other: SymmetricMatrix | Tensor) -> Estimate:
         return corr(delta, other)
 
 
-def _size(value: Estimate) -> Estimate:
-    return Estimate(abs(value.value), value.stderr, value.n)
-
-
 def _short(value: Estimate) -> str:
     return f"{value.value:.2f} ± {value.stderr:.2f}"
-
-
-def _negative(value: Estimate) -> str:
-    """Whether a number is below zero, by its 95 % interval."""
-    return verdict(value, None, 0.0)
 
 
 # --- training members in pairs ----------------------------------------------------------------------------------------
@@ -171,7 +158,7 @@ def course(job: Job, name: str) -> Course:
     pairs = {"MLP": job.pick(4, 16), "LeNet": job.pick(4, 16), "ResNet18": job.pick(4, 8)}[name]
     steps, every = (6, 3) if not job.laptop else (40, 4) if name == "ResNet18" else (80, 8)
     data = images(job, job.pick(16, 64), channels=1, size=SIZE)
-    make = families((name,))[name]
+    make = FAMILIES[name]
     G = geometry(name, job)
     P = G.project(data_covariance(data.X))
     rate = RATES[name]
@@ -179,7 +166,7 @@ def course(job: Job, name: str) -> Course:
     start = _deletions(_rows(models, points), P)
     losses = [_step(m, data, TINY * rate, 0.0, {}) for m in models]
     change = statements.difference(_deletions(_rows(models, points), P), start)
-    found = Course(G, P, data.name, rate, Estimate(change.value / TINY, change.stderr / TINY, change.n))
+    found = Course(G, P, data.name, rate, statements.divided(change, TINY))
     models, points = _members(make, job.seed, pairs)
     begin = now = _rows(models, points)
     speeds: list[dict[str, Tensor]] = [{} for _ in models]
@@ -270,16 +257,15 @@ def _first_change(name: str, c: Course) -> Statement:
     low_at, high_at = (pick(c.rise, key=lambda t: c.rise[t].value) for pick in (min, max))
     below = next((t for t, v in c.rise.items() if v < -2 * v.stderr), None)
     above = next((t for t, v in c.rise.items() if v > 2 * v.stderr), None)
-    return Statement(
-        quantity=f"dCorr(Gᵗ, GSG)/dt at 0 per step, {name}",
+    return compared(
+        f"dCorr(Gᵗ, GSG)/dt at 0 per step, {name}",
+        slope,
         claim="Gᵗ approaches G S G for t close to 0: an increasing correlation",
         assumptions=f"{c.data}, {slope.n} pairs of members with opposite heads, logistic loss, rate {c.rate:g}; finite "
         "difference on the same members",
-        measured=slope,
-        predicted=None,
         printed="> 0",
         paper=verdict(slope, 0.0, None),
-        corrected=_negative(slope),
+        corrected=verdict(slope, None, 0.0),
         note=f"Corr {_short(c.corr[0])} at the start; against it lowest {_short(c.rise[low_at])} at step "
         f"{low_at}, highest {_short(c.rise[high_at])} at step {high_at}, {_short(c.rise[end])} at step "
         f"{end}; two standard errors below its start {_when(below)}, above it {_when(above)}; "
@@ -337,16 +323,15 @@ def _share_inside(c: Course, V: Tensor, where: str) -> Statement:
     measured, spread = statements.ratio(above, below), statements.ratio(traces, below)
     chance = random_share(k, d, spread.value)
     low, high = measured.interval()
-    return Statement(
-        quantity=f"share of ‖Gᵗ⁺¹ − Gᵗ‖² {where}",
+    return compared(
+        f"share of ‖Gᵗ⁺¹ − Gᵗ‖² {where}",
+        measured,
         claim="the geometry changes only inside the leading eigenspace of G S G (of G)",
         assumptions=f"{c.data}, {measured.n} pairs of members, logistic loss, {len(c.changes)} single steps "
         f"from 0 to {max(c.corr)}",
-        measured=measured,
-        predicted=None,
-        printed="1",
+        printed=1.0,
         paper=verdict(measured, 0.9, None),
-        corrected=HOLDS if low > chance else FAILS if high < chance else UNDECIDED,
+        corrected=verdict(measured, chance, None),
         note=f"95 % interval {low:.2f} to {high:.2f}; a random {k}-dimensional subspace "
         f"of {d} holds {chance:.3f} ((k/D)² = {(k / d) ** 2:.3f}); "
         "corrected: more than chance",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from netgrain.experiments.theory.material import images
-from netgrain.experiments.theory.relu import over_angles
-from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, mean_of
-from netgrain.geometry.estimate import Estimate
+from netgrain.experiments.theory.relu import on_at_both, over_angles
+from netgrain.experiments.theory.statements import Job, Statement, compared, divided, holds_if, same
+from netgrain.geometry.estimate import mean_of
 
 # --- Lemma A.5 --------------------------------------------------------------------------------------------------------
 
@@ -25,36 +26,35 @@ def both_on(cos: float) -> tuple[float, float]:
     [0.1592, 0.25]
     """
     theta = math.acos(cos)
-    sin, q = math.sin(theta), (math.pi - theta) / (2 * math.pi)
-    return q * cos + sin / (2 * math.pi), q
+    q = on_at_both(theta)
+    return q * cos + math.sin(theta) / (2 * math.pi), q
 
 
 def lemma_a5(job: Job) -> list[Statement]:
     """aᵀEb and the mean of an entry of E − qI."""
-    claim = "E[1{δᵀa>0} 1{δᵀb>0} δδᵀ] ≈ E[1{δᵀa>0} 1{δᵀb>0}] I for large D and non-sparse a, b, at the rate √D"
     D, draws = 64, job.pick(40_000, 200_000)
-    delta = torch.randn(draws, D, generator=job.generator("lemma-a5"), dtype=torch.float64)
+    delta = job.normal((draws, D), "lemma-a5")
     a = torch.ones(D, dtype=torch.float64) / math.sqrt(D)
     b = a * torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(D // 2)
     on = ((delta @ a > 0) & (delta @ b > 0)).double()
-    measured = mean_of(on * (delta @ a) * (delta @ b))
     entry = mean_of(on * (delta[:, 0] * delta[:, 2]))  # a₀b₂ + a₂b₀ = 2/D
+    row = partial(
+        compared,
+        claim="E[1{δᵀa>0} 1{δᵀb>0} δδᵀ] ≈ E[1{δᵀa>0} 1{δᵀb>0}] I for large D and non-sparse a, b, at the rate √D",
+    )
     return [
-        compared(
-            quantity="aᵀ E[1·1 δδᵀ] b for a ⟂ b, D = 64",
-            claim=claim,
+        row(
+            "aᵀ E[1·1 δδᵀ] b for a ⟂ b, D = 64",
+            mean_of(on * (delta @ a) * (delta @ b)),
             assumptions="δ ~ N(0, I); a, b orthogonal, all entries ±1/√D",
-            measured=measured,
             predicted=both_on(0.0)[0],
-            printed="0",
-            printed_value=0.0,
+            printed=0.0,
             note="as a matrix E = I/4 + (abᵀ + baᵀ)/(2π) at every D; this term is the 4/(π²D) of Theorem 3.1",
         ),
-        compared(
-            quantity="entry (0, 2) of E[1·1 δδᵀ], D = 64",
-            claim=claim,
+        row(
+            "entry (0, 2) of E[1·1 δδᵀ], D = 64",
+            entry,
             assumptions="the same",
-            measured=entry,
             predicted=1 / (math.pi * D),
             printed="→ 0",
             tolerance=0.02,
@@ -73,34 +73,35 @@ def second_moment(D: int) -> float:
     >>> round(second_moment(2), 6) == round(1 / 12, 6)
     True
     """
-    return over_angles(lambda t: ((math.pi - t) / (2 * math.pi)) ** 2, D)
+    return over_angles(lambda t: on_at_both(t) ** 2, D)
 
 
 def lemma_a6(job: Job) -> list[Statement]:
-    claim = "q = E_δ[1{δᵀa>0} 1{δᵀb>0}] is uniform on [0, 1] for a ~ N(0, I): mean 1/2, second moment 1/3"
+    row = partial(
+        compared,
+        claim="q = E_δ[1{δᵀa>0} 1{δᵀb>0}] is uniform on [0, 1] for a ~ N(0, I): mean 1/2, second moment 1/3",
+        assumptions="a, δ ~ N(0, I)",
+    )
     found = []
     for D in (2, 64):
-        draws = job.pick(20_000, 100_000)
-        a = torch.randn(draws, D, generator=job.generator("lemma-a6", D), dtype=torch.float64)
-        q = (math.pi - torch.arccos((a[:, 0] / a.norm(dim=1)).clamp(-1, 1))) / (2 * math.pi)
-        for measured, true, printed, what in (
-            (mean_of(q), 0.25, 0.5, "mean of q"),
-            (mean_of(q.square()), second_moment(D), 1 / 3, "second moment of q"),
-        ):
-            found.append(
-                compared(
-                    quantity=f"{what}, D = {D}",
-                    claim=claim,
-                    assumptions="a, δ ~ N(0, I)",
-                    measured=measured,
-                    predicted=true,
-                    printed=f"{printed:.4g}",
-                    printed_value=printed,
-                    note="q = (π − angle)/(2π) is at most 1/2; the angle concentrates at π/2"
-                    if what.startswith("mean")
-                    else f"1/12 at D = 2, 1/16 + 1/(4π²D) = {1 / 16 + 1 / (4 * math.pi**2 * D):.5f} for large D",
-                )
-            )
+        a = job.normal((job.pick(20_000, 100_000), D), "lemma-a6", D)
+        q = on_at_both(torch.arccos((a[:, 0] / a.norm(dim=1)).clamp(-1, 1)))
+        found += [
+            row(
+                f"mean of q, D = {D}",
+                mean_of(q),
+                predicted=0.25,
+                printed=0.5,
+                note="q = (π − angle)/(2π) is at most 1/2; the angle concentrates at π/2",
+            ),
+            row(
+                f"second moment of q, D = {D}",
+                mean_of(q.square()),
+                predicted=second_moment(D),
+                printed=1 / 3,
+                note=f"1/12 at D = 2, 1/16 + 1/(4π²D) = {1 / 16 + 1 / (4 * math.pi**2 * D):.5f} for large D",
+            ),
+        ]
     return found
 
 
@@ -109,29 +110,18 @@ def lemma_a6(job: Job) -> list[Statement]:
 
 def lemma_a7(job: Job) -> list[Statement]:
     D = 9
-    delta = torch.randn(job.pick(20_000, 100_000), D, generator=job.generator("lemma-a7"), dtype=torch.float64)
+    delta = job.normal((job.pick(20_000, 100_000), D), "lemma-a7")
     unit = delta / delta.norm(dim=1, keepdim=True)
-    measured, off = mean_of(unit[:, 0].square()), mean_of(unit[:, 0] * unit[:, 1])
-    claim, given = "E[δδᵀ/|δ|²] = I/D", "δ ~ N(0, I), D = 9"
+    diagonal = mean_of(unit[:, 0].square())
+    row = partial(compared, claim="E[δδᵀ/|δ|²] = I/D", assumptions="δ ~ N(0, I), D = 9")
     return [
-        compared(
-            quantity="diagonal entry",
-            claim=claim,
-            assumptions=given,
-            measured=measured,
-            predicted=1 / D,
-            printed="1/9",
-            printed_value=1 / D,
-        ),
-        compared(
-            quantity="off-diagonal entry",
-            claim=claim,
-            assumptions=given,
-            measured=off,
+        row("diagonal entry", diagonal, predicted=1 / D, printed="1/9", paper=same(diagonal, 1 / D)),
+        row(
+            "off-diagonal entry",
+            mean_of(unit[:, 0] * unit[:, 1]),
             predicted=0.0,
-            printed="0",
+            printed=0.0,
             tolerance=0.01,
-            printed_value=0.0,
             note="true; the printed proof fixes |δ|² to δ_i² + δ_j² + D − 2, but the sign symmetry alone suffices",
         ),
     ]
@@ -139,43 +129,33 @@ def lemma_a7(job: Job) -> list[Statement]:
 
 def moments(job: Job) -> list[Statement]:
     """The fourth moments that both proofs use, in units of σ⁴."""
-    draws, p = job.pick(40_000, 200_000), 5
-    phi = torch.randn(draws, p, generator=job.generator("moments"), dtype=torch.float64)
-    x = torch.zeros(p, dtype=torch.float64)
-    x[0] = 1.0
-    along = mean_of((phi @ x).square() * phi[:, 0].square())
-    across = mean_of((phi @ x).square() * phi[:, 1].square())
-    omega = mean_of(phi[:, 2].pow(4))
-    claim = "E[(φᵀx)²φφᵀ] = σ⁴(xxᵀ + |x|²I) (proofs of Theorems 3.1 and 3.2)"
-    given = "φ ~ N(0, σ²I), |x| = 1"
+    phi = job.normal((job.pick(40_000, 200_000), 5), "moments")  # x is the first axis
+    row = partial(
+        compared,
+        claim="E[(φᵀx)²φφᵀ] = σ⁴(xxᵀ + |x|²I) (proofs of Theorems 3.1 and 3.2)",
+        assumptions="φ ~ N(0, σ²I), |x| = 1",
+    )
     return [
-        compared(
-            quantity="xᵀE[(φᵀx)²φφᵀ]x / σ⁴",
-            claim=claim,
-            assumptions=given,
-            measured=along,
+        row(
+            "xᵀE[(φᵀx)²φφᵀ]x / σ⁴",
+            mean_of(phi[:, 0].square() * phi[:, 0].square()),
             predicted=3.0,
-            printed="2",
-            printed_value=2.0,
+            printed=2.0,
             note="Isserlis: three pairings of (φx)(φx)φφᵀ, two of them give xxᵀ: σ⁴(2xxᵀ + |x|²I)",
         ),
-        compared(
-            quantity="yᵀE[(φᵀx)²φφᵀ]y / σ⁴, y ⟂ x",
-            claim=claim,
-            assumptions=given,
-            measured=across,
+        row(
+            "yᵀE[(φᵀx)²φφᵀ]y / σ⁴, y ⟂ x",
+            mean_of(phi[:, 0].square() * phi[:, 1].square()),
             predicted=1.0,
-            printed="1",
-            printed_value=1.0,
+            printed=1.0,
         ),
-        compared(
-            quantity="E ω⁴ / σ⁴",
+        row(
+            "E ω⁴ / σ⁴",
+            mean_of(phi[:, 2].pow(4)),
             claim="σ_ω⁴ stands for E[ω_i²ω_j²], also for i = j",
             assumptions="ω ~ N(0, σ²)",
-            measured=omega,
             predicted=3.0,
-            printed="1",
-            printed_value=1.0,
+            printed=1.0,
             note="changes terms of order n only: the limits survive, the constants do not",
         ),
     ]
@@ -211,7 +191,7 @@ def corollary_a4(job: Job) -> list[Statement]:
     patches = [data.X[:, 0, r : r + k, c : c + k].flatten(1).double() for r, c in at]
     covariances = [(P - P.mean(0)).T @ (P - P.mean(0)) / len(P) for P in patches]
     spectra = [torch.linalg.eigvalsh(S) for S in covariances]
-    theta = torch.randn(job.pick(20_000, 100_000), p, generator=job.generator("corollary-a4"), dtype=torch.float64)
+    theta = job.normal((job.pick(20_000, 100_000), p), "corollary-a4")
     deviations = [torch.einsum("bp,pq,bq->b", theta, S, theta).sqrt() for S in covariances]
     found = []
     for i, j in ((0, 0), (0, 1)):
@@ -226,12 +206,12 @@ def corollary_a4(job: Job) -> list[Statement]:
         truth = float(normalised_second_moment(spectra[i])[-1]) if i == j else None
         which = "one patch" if i == j else "two patches"
         found.append(
-            Statement(
-                quantity=f"least eigenvalue of E[θθᵀ/(σσ')] over the printed bound, {which}",
+            compared(
+                f"least eigenvalue of E[θθᵀ/(σσ')] over the printed bound, {which}",
+                divided(smallest, low),
                 claim="(λmin λmin')^(−½) I ⪰ E[θθᵀ/(σ_j1 σ_j2)] ⪰ (λmax λmax')^(−½) I",
                 assumptions=f"{data.name}, 3 × 3 patches, σ_j the standard deviation of θᵀ(patch j), θ ~ N(0, I)",
-                measured=Estimate(smallest / low, smallest.stderr / low, smallest.n),
-                predicted=None if truth is None else truth / low,
+                predicted=truth / low if truth is not None else None,
                 printed="≥ 1",
                 paper=holds_if(not violated),
                 corrected=holds_if(inside),
@@ -247,14 +227,12 @@ def _printed_scale(theta: Tensor, covariance: Tensor, spectrum: Tensor, name: st
     quadratic = torch.einsum("bp,pq,bq->b", theta, covariance, theta)
     half = mean_of((theta @ torch.linalg.eigh(covariance).eigenvectors[:, -1]).square() / quadratic.square())
     low, _ = bounds(spectrum, spectrum)
-    return Statement(
-        quantity="vᵀE[θθᵀ/(σσ)]v over the printed lower bound, σ the variance, θ ~ N(0, 4I)",
+    return compared(
+        "vᵀE[θθᵀ/(σσ)]v over the printed lower bound, σ the variance, θ ~ N(0, 4I)",
+        divided(half, 4 * low),
         claim="σ_j(θ) = Var(θᵀM_jᵀx)",
         assumptions=f"{name}; v the leading eigenvector of the patch covariance",
-        measured=Estimate(half / 4 / low, half.stderr / 4 / low, half.n),
-        predicted=None,
         printed="≥ 1",
         paper=holds_if(not (half / 4 + half.stderr < low)),
-        corrected="",
         note="scaling θ by 2 divides the middle by 4 and leaves the bounds: σ_j must be the standard deviation",
     )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED
-from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
+from netgrain.geometry.correlation import Deletions, applied, distinct_pairs, jackknife_one
 from netgrain.geometry.estimate import Estimate
+from netgrain.runtime.randomness import derived_seed
 
 SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
 
@@ -87,9 +89,11 @@ class Job:
         return laptop if self.laptop else smoke
 
     def generator(self, *labels: int | str) -> torch.Generator:
-        from netgrain.runtime.randomness import derived_seed
-
         return torch.Generator().manual_seed(derived_seed(self.seed, "theory", *labels))
+
+    def normal(self, shape: tuple[int, ...], *labels: int | str) -> Tensor:
+        """Independent N(0, 1) numbers in double precision."""
+        return torch.randn(shape, generator=self.generator(*labels), dtype=torch.float64)
 
 
 StatementCheck = Callable[[Job], list[Statement]]
@@ -117,46 +121,52 @@ def holds_if(condition: bool) -> str:
 
 
 def compared(
-    *,
     quantity: str,
+    measured: Estimate,
+    *,
     claim: str,
     assumptions: str,
-    measured: Estimate,
-    predicted: float,
-    printed: str,
-    printed_value: float | None = None,
-    paper: str = "",
+    predicted: float | None = None,
+    printed: float | str = "",
+    paper: str | None = None,
+    corrected: str | None = None,
     tolerance: float = 0.0,
     sigmas: float = SIGMAS,
-    rate: float | None = None,
     claimed_rate: float | None = None,
     note: str = "",
 ) -> Statement:
-    """A statement about the value of a number: measured against what is predicted, and against what is printed.
+    """A row: a number as it was measured against what is predicted, and against what is printed.
 
-    printed_value: the printed number, where the same tolerance is right for it; else `paper` is its verdict.
+    A printed number is judged like the predicted one unless `paper` is its verdict; printed words need one.
+    claimed_rate: the printed slope, where the number is a fitted one.
     """
-    if printed_value is not None:
-        paper = same(measured, printed_value, tolerance=tolerance, sigmas=sigmas)
+    judged = partial(same, measured, tolerance=tolerance, sigmas=sigmas)
+    if paper is None:
+        paper = "" if isinstance(printed, str) else judged(printed)
+    if corrected is None:
+        corrected = "" if predicted is None else judged(predicted)
     return Statement(
         quantity=quantity,
         claim=claim,
         assumptions=assumptions,
         measured=measured,
         predicted=predicted,
-        printed=printed,
+        printed=printed if isinstance(printed, str) else f"{printed:.4g}".replace("-", "−"),
         paper=paper,
-        corrected=same(measured, predicted, tolerance=tolerance, sigmas=sigmas),
-        rate=rate,
+        corrected=corrected,
+        rate=None if claimed_rate is None else measured.value,
         claimed_rate=claimed_rate,
         note=note,
     )
 
 
-def mean_of(values: Tensor) -> Estimate:
-    """The mean of independent numbers."""
-    n = len(values)
-    return Estimate(float(values.double().mean()), float(values.double().std()) / math.sqrt(n), n)
+def size(value: Estimate) -> Estimate:
+    """The absolute value of a number."""
+    return Estimate(abs(value.value), value.stderr, value.n, None if value.plug_in is None else abs(value.plug_in))
+
+
+def divided(value: Estimate, by: float) -> Estimate:
+    return Estimate(value.value / by, value.stderr / by, value.n)
 
 
 def worst(found: Tensor, expected: Tensor) -> Estimate:
@@ -174,18 +184,12 @@ def cosine(products: Tensor, along: Tensor, norm2: float) -> Deletions:
     own = distinct_pairs(products, n)
     left = n.sum() - 1, n.sum() - 2
     across = Deletions(along.mean(), (along.sum() - along) / left[0], (along.sum() - along[:, None] - along) / left[1])
-    return _combine(lambda ab, aa: ab / (aa * norm2).sqrt(), across, own)
-
-
-def _combine(function: Callable[..., Tensor], *statistics: Deletions) -> Deletions:
-    fields = (tuple(getattr(s, name) for s in statistics) for name in ("whole", "one", "two"))
-    return Deletions(*(function(*values) for values in fields))
+    return applied(lambda ab, aa: ab / (aa * norm2).sqrt(), across, own)
 
 
 def difference(after: Deletions, before: Deletions) -> Estimate:
     """How far a statistic moved between two moments of the same members."""
-    value, stderr = jackknife_one(_combine(torch.sub, after, before))
-    return Estimate(value, stderr, len(before.one))
+    return corrected(applied(torch.sub, after, before))
 
 
 def corrected(statistic: Deletions, plug_in: float | None = None) -> Estimate:
@@ -196,7 +200,7 @@ def corrected(statistic: Deletions, plug_in: float | None = None) -> Estimate:
 def ratio(above: Tensor, below: Tensor) -> Estimate:
     """Ratio of two means over pairs of distinct members, from their matrices of products (n, n)."""
     n = torch.ones(len(above), dtype=torch.float64)
-    return corrected(_combine(torch.divide, distinct_pairs(above, n), distinct_pairs(below, n)))
+    return corrected(applied(torch.divide, distinct_pairs(above, n), distinct_pairs(below, n)))
 
 
 # --- rates ------------------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from netgrain.experiments.theory import statements
 from netgrain.experiments.theory.pooled import cosine, maps
-from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, mean_of, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, same
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
 from netgrain.geometry.average import average_geometry
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.value import Geometry
 from netgrain.models.mlp import MLP
 from netgrain.runtime.randomness import seeded
@@ -37,27 +37,23 @@ def linear_regression(job: Job) -> list[Statement]:
     moved = -(w @ X.T - y) @ X
     measured = mean_of(2 * torch.einsum("bi,ij,bj->b", moved, S, w) / (sigma**2 * S.square().sum()))
     deviation = statements.worst((moved[:, :, None] * w[:, None]).flatten(1), (-(sigma**2) * S).flatten())
-    given = "f = θᵀx, θ ~ N(0, σ²I), SSE with labels"
+    row = partial(compared, assumptions="f = θᵀx, θ ~ N(0, σ²I), SSE with labels")
     return [
-        compared(
-            quantity="⟨Δ, S⟩ / (σ²‖S‖²)",
+        row(
+            "⟨Δ, S⟩ / (σ²‖S‖²)",
+            measured,
             claim="Δ = −σ²S",
-            assumptions=given,
-            measured=measured,
             predicted=-2.0,
-            printed="−1",
-            printed_value=-1.0,
+            printed=-1.0,
             note="the text drops the transpose of Δ = M + Mᵀ",
         ),
-        Statement(
-            quantity="Δ against −2σ²S: largest deviation of an entry, in standard errors",
+        row(
+            "Δ against −2σ²S: largest deviation of an entry, in standard errors",
+            deviation,
             claim="Δ ∝ S",
-            assumptions=given,
-            measured=deviation,
             predicted=0.0,
-            printed="0",
-            paper=holds_if(deviation < statements.SIGMAS),
-            corrected=holds_if(deviation < statements.SIGMAS),
+            printed=0.0,
+            tolerance=statements.SIGMAS,
         ),
     ]
 
@@ -101,29 +97,26 @@ def label_part(mean: float, pairs: int, seed: int) -> Estimate:
 
 
 def proposition_a1(job: Job) -> list[Statement]:
-    claim = "with a zero-mean Gaussian classification layer and SSE, Δ does not depend on the labels"
-    given = "convolutions, a skip, layer norm, three outputs; float64; every member also with its head turned to −ω"
     zero, shifted = (label_part(mean, job.pick(2, 6), job.seed) for mean in (0.0, 0.3))
+    row = partial(
+        compared,
+        assumptions="convolutions, a skip, layer norm, three outputs; float64; every member also with its head turned "
+        "to −ω",
+    )
     return [
-        Statement(
-            quantity="‖Δ(y) − Δ(0)‖ / ‖Δ(0)‖, heads ±ω",
-            claim=claim,
-            assumptions=given,
-            measured=zero,
+        row(
+            "‖Δ(y) − Δ(0)‖ / ‖Δ(0)‖, heads ±ω",
+            zero,
+            claim="with a zero-mean Gaussian classification layer and SSE, Δ does not depend on the labels",
             predicted=0.0,
-            printed="0",
-            paper=holds_if(zero < 1e-12),
-            corrected=holds_if(zero < 1e-12),
+            printed=0.0,
+            tolerance=1e-12,
             note="the label terms are odd in ω: they vanish for every symmetric law, not only for Gaussians",
         ),
-        Statement(
-            quantity="the same with heads 0.3 ± ω",
+        row(
+            "the same with heads 0.3 ± ω",
+            shifted,
             claim="(the mean of the head must be zero)",
-            assumptions=given,
-            measured=shifted,
-            predicted=None,
-            printed="",
-            paper="",
             corrected=holds_if(shifted > 1e-3),
             note="a head with a mean lets the labels in",
         ),
@@ -145,25 +138,23 @@ def _plain_cnn(padding_mode: Literal["zeros", "circular"]) -> nn.Module:
     )
 
 
-def _border_over_centre(make: Callable[[], nn.Module], members: int, seed: int) -> tuple[Estimate, float]:
-    """Mean diagonal entry of G on the corners over that in the middle, and Corr of G with its diagonal."""
+def _border_over_centre(make: Callable[[], nn.Module], members: int, seed: int) -> Estimate:
+    """Mean diagonal entry of G on the corners over that in the middle."""
     with seeded(seed):
         G = average_geometry(
             make, (1, 8, 8), method="sampled", members=members, seed=seed, probe=Gaussian(), probes=4, progress=False
         )
-    matrix = G.matrix()
-    image = matrix.diagonal().reshape(8, 8)
+    image = G.matrix().diagonal().reshape(8, 8)
     corner, middle = image[::7, ::7], image[2:6, 2:6]
     error = math.sqrt(
         float(corner.std() / corner.mean()) ** 2 / corner.numel()
         + float(middle.std() / middle.mean()) ** 2 / middle.numel()
     )
     value = float(corner.mean() / middle.mean())
-    return Estimate(value, value * error, members), cosine(matrix, matrix.diagonal().diag())
+    return Estimate(value, value * error, members)
 
 
 def theorem_a2(job: Job) -> list[Statement]:
-    claim = "MLPs and CNNs with ReLU, without pooling or skips: G(x) = c·I"
     mlp = average_geometry(
         partial(MLP, channels=1, image_size=8, outputs=1),
         (1, 8, 8),
@@ -172,45 +163,38 @@ def theorem_a2(job: Job) -> list[Statement]:
         seed=job.seed,
     )
     flat = Estimate(cosine(mlp.matrix(), torch.eye(mlp.d, dtype=torch.float64)))
-    found = [
-        compared(
-            quantity="Corr(G, I), MLP",
-            claim=claim,
-            assumptions="closed form, x ~ N(0, I)",
-            measured=flat,
-            predicted=1.0,
-            printed="1",
-            tolerance=1e-6,
-            printed_value=1.0,
-            note="E[1{φᵀx>0} φφᵀ] = σ²I/2: half a Gaussian has half of the second moment of a whole one",
-        )
-    ]
-    members = job.pick(150, 800)
-    # a corner pixel is seen by 4 of 9 filter entries, twice: 4/9 of the first layer, a little more of the second
-    zeros, _ = _border_over_centre(partial(_plain_cnn, "zeros"), members, job.seed)
-    around, _ = _border_over_centre(partial(_plain_cnn, "circular"), members, job.seed)
+    zeros, around = (
+        _border_over_centre(partial(_plain_cnn, padding), job.pick(150, 800), job.seed)
+        for padding in ("zeros", "circular")
+    )
+    row = partial(compared, claim="MLPs and CNNs with ReLU, without pooling or skips: G(x) = c·I")
     return [
-        *found,
-        compared(
-            quantity="corner over middle of the diagonal of G, CNN with zero padding",
-            claim=claim,
+        row(
+            "Corr(G, I), MLP",
+            flat,
+            assumptions="closed form, x ~ N(0, I)",
+            predicted=1.0,
+            printed=1.0,
+            tolerance=1e-6,
+            note="E[1{φᵀx>0} φφᵀ] = σ²I/2: half a Gaussian has half of the second moment of a whole one",
+        ),
+        row(
+            "corner over middle of the diagonal of G, CNN with zero padding",
+            zeros,
             assumptions="two 3 × 3 convolutions with zero padding, ReLU, flatten, linear; 8 × 8",
-            measured=zeros,
             predicted=corner_share(),
-            printed="1",
+            printed=1.0,
             tolerance=0.08,
             paper=same(zeros, 1.0),
             note="pixels at the border are read by fewer filter positions: constant only away from it",
         ),
-        compared(
-            quantity="the same with circular padding",
-            claim=claim,
+        row(
+            "the same with circular padding",
+            around,
             assumptions="as above, circular padding",
-            measured=around,
             predicted=1.0,
-            printed="1",
+            printed=1.0,
             tolerance=0.05,
-            printed_value=1.0,
         ),
     ]
 
@@ -236,28 +220,15 @@ def theorem_a3(job: Job) -> list[Statement]:
     M = maps(1, size)
     gap = Estimate(float((G - M @ M.T).norm() / G.norm()))
     share = Estimate(1 - float(G.diagonal().square().sum() / G.square().sum()))
-    claim = "G ∝ Σ_j1 Σ_j2 I_{j1,j2} with I_{j1,j2} = M_j1 M_j2ᵀ diagonal: G is diagonal"
     given = f"one 3 × 3 linear kernel on {size} × {size}, global average pooling; closed form"
+    row = partial(compared, assumptions=given, tolerance=1e-5, printed=0.0)
     return [
-        compared(
-            quantity="‖G − σ²MMᵀ‖ / ‖G‖",
-            claim="G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ",
-            assumptions=given,
-            measured=gap,
-            predicted=0.0,
-            printed="0",
-            tolerance=1e-5,
-            printed_value=0.0,
-        ),
-        compared(
-            quantity="share of ‖G‖² off the diagonal",
-            claim=claim,
-            assumptions=given,
-            measured=share,
+        row("‖G − σ²MMᵀ‖ / ‖G‖", gap, claim="G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ", predicted=0.0),
+        row(
+            "share of ‖G‖² off the diagonal",
+            share,
+            claim="G ∝ Σ_j1 Σ_j2 I_{j1,j2} with I_{j1,j2} = M_j1 M_j2ᵀ diagonal: G is diagonal",
             predicted=1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()),
-            printed="0",
-            tolerance=1e-5,
-            paper=same(share, 0.0, tolerance=1e-6),
             note="M_j1 M_j2ᵀ takes pixel q of patch j2 to pixel q of patch j1: diagonal only for j1 = j2",
         ),
     ]
@@ -287,43 +258,34 @@ def example_geometry(seed: int = 0) -> Geometry:
 
 def example_a10(job: Job) -> list[Statement]:
     closed = example_geometry(job.seed).matrix()
-    theta = torch.randn(job.pick(4000, 100_000), 2, generator=job.generator("example-a10"), dtype=torch.float64)
+    theta = job.normal((job.pick(4000, 100_000), 2), "example-a10")
     gradient = torch.stack([theta[:, 0], theta.sum(1), theta[:, 1]], 1) / 2
     deviation = statements.worst((gradient[:, :, None] * gradient[:, None]).flatten(1), (EXAMPLE / 4).flatten())
-    factor = mean_of(gradient[:, 0].square())
     values = torch.linalg.eigvalsh(closed).flip(0)
-    ratio = Estimate(float(values[0] / values[1]))
-    given = "θ₁, θ₂ ~ N(0, σ²), average pooling of size 2"
+    row = partial(compared, assumptions="θ₁, θ₂ ~ N(0, σ²), average pooling of size 2")
     return [
-        compared(
-            quantity="G₁₁ / σ², sampled",
+        row(
+            "G₁₁ / σ², sampled",
+            mean_of(gradient[:, 0].square()),
             claim="G = (σ²/2)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]",
-            assumptions=given,
-            measured=factor,
             predicted=0.25,
-            printed="0.5",
-            printed_value=0.5,
+            printed=0.5,
             note=f"the closed form gives {float(closed[0, 0]):.6g}; the product of two means over two positions is 1/4",
         ),
-        Statement(
-            quantity="G against (σ²/4)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]: largest deviation, in standard errors",
+        row(
+            "G against (σ²/4)·[[1, 1, 0], [1, 2, 1], [0, 1, 1]]: largest deviation, in standard errors",
+            deviation,
             claim="the same",
-            assumptions=given,
-            measured=deviation,
             predicted=0.0,
-            printed="",
-            paper="",
             corrected=holds_if(deviation < statements.SIGMAS and bool((closed - EXAMPLE / 4).abs().max() < 1e-5)),
         ),
-        compared(
-            quantity="ratio of the two eigenvalues of G",
+        row(
+            "ratio of the two eigenvalues of G",
+            Estimate(float(values[0] / values[1])),
             claim="eigenvalues 3, 1, 0 with vectors (1, 2, 1), (−1, 0, 1), (1, −1, 1)",
-            assumptions=given,
-            measured=ratio,
             predicted=3.0,
-            printed="3",
+            printed=3.0,
             tolerance=1e-5,
-            printed_value=3.0,
             note=f"the third is {abs(float(values[2])):.1g}: rank 2",
         ),
     ]
