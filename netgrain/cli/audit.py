@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from netgrain.cli.options import (
     AnyProbe,
     DataOptions,
@@ -18,10 +16,13 @@ from netgrain.cli.options import (
     Model,
     Seed,
     WeightOptions,
+    argument,
     known_model,
+    option,
+    out_folder,
 )
-from netgrain.cli.output import Answer, print_rows, print_written
-from netgrain.cli.parsing import check_file, check_folder, check_share, family_from_text, parse_input, parse_probe
+from netgrain.cli.output import Answer
+from netgrain.cli.parsing import check_file, family_from_text, parse_input, parse_probe
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -49,19 +50,18 @@ MARKS = {"good": "+", "note": "·", "warn": "!", "bad": "!!"}
 REPORT, COMPARISON = Path("report.html"), Path("compare.html")  # written by default, unless --json was asked for
 
 
+def _page(out: Path) -> None:
+    check_file(out, ".html", ".json")
+
+
 def audit(
     model: Model,
     samples: DataOptions,
     trained: WeightOptions,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html; or .json for numbers alone.")] = REPORT,
+    out: Annotated[Path, option("FILE", "The page, .html; or .json for numbers alone.", check=_page)] = REPORT,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(
-            "--what-if",
-            metavar="NAME=LAYER",
-            help='A change to try, as "pool1=AvgPool2d(2)"; may be given again.',
-            show_default=False,
-        ),
+        option("NAME=LAYER", 'A change to try, as "pool1=AvgPool2d(2)"; may be given again.'),
     ] = None,
     keep: Keep = 0.7,
     probe: DataProbe = "data",
@@ -70,8 +70,6 @@ def audit(
     as_json: bool = False,
 ) -> Answer:
     """Write a page about how strongly fresh networks react to the directions of a data set and its labels."""
-    check_file(out, ".html", ".json")
-    check_share(keep)
     from netgrain.families.members import trained_model
     from netgrain.models.checkpoints import read_weights, warn_near_chance
 
@@ -82,28 +80,23 @@ def audit(
     found = _audited(model, data, state, keep, probe, members, seed, what_if or ())
     if not as_json or out != REPORT:
         found.save(out)
-
-    def show() -> None:
-        print_rows([(MARKS[s["level"]], s["text"]) for s in found.report["sentences"]])
-        typer.echo(f"\nthe page is {out}")
-
-    return Answer(found.report, show)
+    rows = [(MARKS[s["level"]], s["text"]) for s in found.report["sentences"]]
+    return Answer(found.report, [rows, f"\nthe page is {out}"])
 
 
 def compare(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL MODEL …", help="Two or more families of networks.", callback=known_model),
+        argument("MODEL MODEL …", "Two or more families of networks.", check=known_model),
     ],
     samples: DataOptions,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, .html.")] = COMPARISON,
+    out: Annotated[Path, option("FILE", "The page, .html.", check=_page)] = COMPARISON,
     probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
     as_json: bool = False,
 ) -> Answer:
     """Audit several networks on one data set, side by side on one page, with a verdict for each pair."""
-    check_file(out, ".html", ".json")
     if len(models) < 2:
         raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
     from netgrain.auditing.comparisons import compare as side_by_side
@@ -112,12 +105,8 @@ def compare(
     found = side_by_side([_audited(m, data, None, 0.7, probe, members, seed, ()) for m in models])
     if not as_json or out != COMPARISON:
         found.save(out)
-
-    def show() -> None:
-        print_rows([(" and ".join(v["between"]), v["text"]) for v in found.verdicts])
-        typer.echo(f"\nthe page is {out}")
-
-    return Answer(found.report, show)
+    rows = [(" and ".join(v["between"]), v["text"]) for v in found.verdicts]
+    return Answer(found.report, [rows, f"\nthe page is {out}"])
 
 
 def _family(model: str, data: Dataset) -> Family:
@@ -157,7 +146,7 @@ def _audited(
 
 def visible(
     model: Model,
-    signal: Annotated[Path, typer.Option(metavar="FILE.npy", help="The pattern, an array of the input's shape.")],
+    signal: Annotated[Path, option("FILE.npy", "The pattern, an array of the input's shape.")],
     probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
@@ -170,13 +159,13 @@ def visible(
     shape = tuple(pattern.shape)
     make = family_from_text(model, shape)
     found = seen(make, pattern, input_shape=shape, probe=parse_probe(probe), members=members, seed=seed)
-    return Answer(found.as_dict(), lambda: typer.echo(repr(found)))
+    return Answer(found.as_dict(), [repr(found)])
 
 
 def card(
     model: Model,
     shape: Input,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for grain.png and grain.md.")] = Path("card"),
+    out: Annotated[Path, out_folder("Folder for grain.png and grain.md.")] = Path("card"),
     probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
@@ -185,14 +174,8 @@ def card(
     from netgrain.auditing.cards import card as made
     from netgrain.geometry.average import average_geometry
 
-    check_folder(out)
     sizes = parse_input(shape)
     G = average_geometry(family_from_text(model, sizes), sizes, probe=parse_probe(probe), members=members, seed=seed)
     page = made(model, G).save(out)
     text, files = page.read_text(), [page, page.with_suffix(".png")]
-
-    def show() -> None:
-        typer.echo(text)
-        print_written(files)
-
-    return Answer({"text": text, "files": [str(file) for file in files]}, show)
+    return Answer({"text": text, "files": [str(file) for file in files]}, [text], written=files)

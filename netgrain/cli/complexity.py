@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
-from netgrain.cli.options import DataOptions, Model, Seed, WeightOptions
-from netgrain.cli.output import Answer, console, plain_table
+from netgrain.cli.options import DataOptions, Model, Seed, WeightOptions, option
+from netgrain.cli.output import Answer, plain_table
 from netgrain.cli.parsing import family_from_text
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from torch import nn
 
     from netgrain.complexity.estimators import Estimator
@@ -60,18 +59,10 @@ def complexity(
     trained: WeightOptions,
     members: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help=f"Number of fresh networks to average over, without --weights (default: {MEMBERS}).",
-            show_default=False,
-        ),
+        option("N", f"Number of fresh networks to average over, without --weights (default: {MEMBERS})."),
     ] = None,
-    estimator: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, exact, forward, vjp, jvp or outputs (random vectors).")
-    ] = "auto",
-    rel_error: Annotated[
-        float, typer.Option(metavar="E", help="Relative standard error that random vectors aim at.")
-    ] = 0.02,
+    estimator: Annotated[str, option("NAME", "auto, exact, forward, vjp, jvp or outputs (random vectors).")] = "auto",
+    rel_error: Annotated[float, option("E", "Relative standard error that random vectors aim at.")] = 0.02,
     seed: Seed = 0,
 ) -> Answer:
     """Measure how steep a network is on data: geometric complexity GC = mean ‖∂f/∂x‖², its variants, and bounds.
@@ -97,7 +88,7 @@ def complexity(
         networks = [lambda: network]
     found = _measured(networks, data, estimator, rel_error, seed)
     report = _report(model, data, trained.weights, seed, found)
-    return Answer(report, partial(_print, report))
+    return Answer(report, _shown(report))
 
 
 def _measured(
@@ -188,7 +179,7 @@ def _text(cell: Cell) -> str:
     return Estimate(cell["value"], cell["stderr"], cell["n"]).with_error
 
 
-def _print(report: dict[str, Any]) -> None:
+def _shown(report: dict[str, Any]) -> Iterator[str | Table]:
     which = f"weights of {report['weights']}" if report["weights"] else f"fresh, seed {report['seed']}"
     if report["networks"] > 1:
         which = f"mean ± standard error over {report['networks']} networks, {which}"
@@ -199,6 +190,6 @@ def _print(report: dict[str, Any]) -> None:
         rows.append(("", "", ""))
     for position, (name, cell) in enumerate(report["per_class"].items()):
         rows.append((f"class {name}", _text(cell), "" if position else "GC on the points of a class"))
-    typer.echo(f"{report['model']}: {which}\n{report['data']}: {report['inputs']}; {report['note']}")
-    typer.echo(f"slopes are per unit of this input; estimator: {report['estimator']}\n")
-    console().print(plain_table(None, rows))
+    yield f"{report['model']}: {which}\n{report['data']}: {report['inputs']}; {report['note']}"
+    yield f"slopes are per unit of this input; estimator: {report['estimator']}\n"
+    yield plain_table(None, rows)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from netgrain.cli.options import DataOptions, DataProbe, Keep, Members, Model, Seed
-from netgrain.cli.output import Answer, print_rows
-from netgrain.cli.parsing import check_file, check_share, family_from_text
+from netgrain.cli.options import DataOptions, DataProbe, Keep, Members, Model, Seed, option, switch
+from netgrain.cli.output import Answer
+from netgrain.cli.parsing import check_file, family_from_text
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
@@ -22,6 +20,10 @@ PRUNE_EXAMPLES = "  netgrain prune lenet --data cifar10 --data-dir data --keep 0
 CENTRED = "of each sample minus the mean of all samples"
 
 
+def _csv(out: Path) -> None:
+    check_file(out, ".csv", ".txt", new_folder=True)
+
+
 def score(
     model: Model,
     samples: DataOptions,
@@ -29,13 +31,10 @@ def score(
     members: Members = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write index, label and score of every sample, as .csv.", show_default=False),
+        Path | None, option("FILE", "Write index, label and score of every sample, as .csv.", check=_csv)
     ] = None,
 ) -> Answer:
     """Score samples by how strongly fresh networks react along them: x·Gx / x·x, x minus the mean sample."""
-    if out is not None:
-        check_file(out, ".csv", ".txt", new_folder=True)
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import score as scores_of
@@ -60,40 +59,34 @@ def score(
         "file": None if out is None else str(out),
     }
     if out is not None:
-        rows = zip(range(len(data)), data.y.tolist(), scores.tolist(), strict=True)
-        _write_csv(out, ("index", "label", "score"), [(i, y, float(f"{value:.9g}")) for i, y, value in rows])
+        pairs = zip(data.y.tolist(), scores.tolist(), strict=True)
+        _write_csv(out, ("index", "label", "score"), [(i, y, float(f"{s:.9g}")) for i, (y, s) in enumerate(pairs)])
 
-    def show() -> None:
-        ratio = report["mean"] / report["mean_of_a_random_direction"]
-        print_rows(
-            [
-                ("data", f"{data.name}, {len(data)} samples; {data.note}"),
-                ("geometry", f"G {where(G, len(data))}; {G!r}"),
-                ("scores", CENTRED),
-                ("mean score", f"{report['mean']:.4g}, {ratio:.2f} times that of a random direction"),
-                *((f"  {name}", f"{value:.4g}") for name, value in per_class.items()),
-                ("highest", ", ".join(map(str, report["highest"]))),
-                ("lowest", ", ".join(map(str, report["lowest"]))),
-                *([("written", str(out))] if out is not None else []),
-            ]
-        )
-
-    return Answer(report, show)
+    ratio = report["mean"] / report["mean_of_a_random_direction"]
+    rows = [
+        ("data", f"{data.name}, {len(data)} samples; {data.note}"),
+        ("geometry", f"G {where(G, len(data))}; {G!r}"),
+        ("scores", CENTRED),
+        ("mean score", f"{report['mean']:.4g}, {ratio:.2f} times that of a random direction"),
+        *((f"  {name}", f"{value:.4g}") for name, value in per_class.items()),
+        ("highest", ", ".join(map(str, report["highest"]))),
+        ("lowest", ", ".join(map(str, report["lowest"]))),
+        *([("written", str(out))] if out is not None else []),
+    ]
+    return Answer(report, [rows])
 
 
 def prune(
     model: Model,
     samples: DataOptions,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the kept indices there, each on a line.")],
+    out: Annotated[Path, option("FILE", "Write the kept indices there, each on a line.", check=_csv)],
     keep: Keep = 0.7,
-    any_class: Annotated[bool, typer.Option("--any-class", help="Do not keep the same share of every class.")] = False,
+    any_class: Annotated[bool, switch("--any-class", "Do not keep the same share of every class.")] = False,
     probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
 ) -> Answer:
     """Keep the samples with the highest scores: those along which fresh networks react most."""
-    check_share(keep)
-    check_file(out, ".csv", ".txt", new_folder=True)
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import prune as kept_by
@@ -110,12 +103,11 @@ def prune(
         "probe": str(G.about.probe),
         "centred": True,
     }
-
-    def show() -> None:
-        typer.echo(f"data {data.note}; G {where(G, len(data))}; scores {CENTRED}")
-        typer.echo(f"kept {len(kept)} of {len(data)} samples of {data.name}, written to {out}")
-
-    return Answer(report, show)
+    shown = [
+        f"data {data.note}; G {where(G, len(data))}; scores {CENTRED}",
+        f"kept {len(kept)} of {len(data)} samples of {data.name}, written to {out}",
+    ]
+    return Answer(report, shown)
 
 
 def _geometry_at(

@@ -14,9 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from netgrain.cli.output import FAILED, Answer, print_rows
+from netgrain.cli.output import FAILED, Answer
 from netgrain.data.names import SETS
 from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError, install
@@ -66,12 +64,9 @@ def doctor() -> Answer:
     """
     found = examine()
     sound = all(finding.status != "fail" for finding in found)
-
-    def show() -> None:
-        print_rows([(f.name, f"{WORDS[f.status]:8}{f.found}" + (f"; {f.advice}" if f.advice else "")) for f in found])
-        typer.echo(f"\n{conclusion(found)}")
-
-    return Answer({"ok": sound, "checks": [asdict(finding) for finding in found]}, show, 0 if sound else FAILED)
+    rows = [(f.name, f"{WORDS[f.status]:8}{f.found}" + (f"; {f.advice}" if f.advice else "")) for f in found]
+    document = {"ok": sound, "checks": [asdict(finding) for finding in found]}
+    return Answer(document, [rows, f"\n{conclusion(found)}"], 0 if sound else FAILED)
 
 
 def examine() -> list[Finding]:

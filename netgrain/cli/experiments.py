@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netgrain.cli import plan
-from netgrain.cli.options import DataDir, DryRun, Resume, Scale
-from netgrain.cli.output import Answer, console, json_file, on_interrupt, plain_table, print_rows, write_all
-from netgrain.cli.parsing import check_folder
+from netgrain.cli.options import DataDir, DryRun, Resume, Scale, argument, option, out_folder
+from netgrain.cli.output import Answer, json_file, on_interrupt, plain_table, write_all
+from netgrain.cli.parsing import check_folder, engine_of_the_run
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from netgrain.experiments.claims import Claim
     from netgrain.experiments.reproduction import Reproduction
+    from netgrain.runtime.units import Engine
 
 LIST_EXAMPLES = "  netgrain list"
 RUN_EXAMPLES = """  netgrain run fig9
@@ -38,38 +43,31 @@ def list_experiments() -> Answer:
     from netgrain.experiments import registry
 
     found = {name: registry.title(name) for name in registry.names()}
-    return Answer(found, lambda: print_rows(list(found.items())))
+    return Answer(found, [list(found.items())])
 
 
 def run(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name from `netgrain list`.")],
+    experiment: Annotated[str, argument("EXPERIMENT", "A name from `netgrain list`.")],
     scale: Scale = "laptop",
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The run folder (default: out/EXPERIMENT-SCALE).", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, out_folder("The run folder (default: out/EXPERIMENT-SCALE).")] = None,
     resume: Resume = False,
     data_dir: DataDir = None,
     dry_run: DryRun = False,
 ) -> Answer:
     """Run an experiment of the paper into a folder, draw its figure and judge its claims."""
     folder = out or Path("out") / f"{experiment}-{scale}"
-    from netgrain.data.images import looking_in
     from netgrain.experiments.registry import preset, run_experiment
-    from netgrain.runtime.engine_in_use import current
-    from netgrain.runtime.processes import Processes
 
     preset(experiment, scale)  # names first, before a folder is made
-    check_folder(folder)
-    with on_interrupt(_kept(folder)), looking_in(data_dir):
+    with _running(folder, data_dir) as engine:
         if dry_run:
             return plan.of_experiments([experiment], scale, {experiment: folder}, folder)
-        finished = run_experiment(experiment, scale, folder, engine=current() or Processes(), resume=resume)
+        finished = run_experiment(experiment, scale, folder, engine=engine, resume=resume)
     return _judged(finished.claims, folder)
 
 
 def claims(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `netgrain run`.")],
+    folder: Annotated[Path, argument("DIR", "A folder written by `netgrain run`.")],
 ) -> Answer:
     """Judge the claims of a finished run again and redraw its figure, from its folder alone."""
     from netgrain.experiments.registry import conclude_again
@@ -79,20 +77,16 @@ def claims(
 
 def reproduce(
     scale: Annotated[
-        str, typer.Option(metavar="SCALE", help="smoke (minutes), laptop (within 45 minutes), or paper (for a GPU).")
+        str, option("SCALE", "smoke (minutes), laptop (within 45 minutes), or paper (for a GPU).")
     ] = "laptop",
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="An experiment of `netgrain list`, or a study: geometry, complexity, equivariant; may be given again.",
-            show_default=False,
+        option(
+            "NAME",
+            "An experiment of `netgrain list`, or a study: geometry, complexity, equivariant; may be given again.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder (default: out/reproduction-SCALE).", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, out_folder("The folder (default: out/reproduction-SCALE).")] = None,
     resume: Resume = False,
     data_dir: DataDir = None,
     dry_run: DryRun = False,
@@ -104,42 +98,47 @@ def reproduce(
     with the data there, --resume runs it.
     """
     folder = out or Path("out") / f"reproduction-{scale}"
-    from netgrain.data.images import looking_in
     from netgrain.experiments.reproduction import chosen
     from netgrain.experiments.reproduction import reproduce as run_all
     from netgrain.experiments.scorecard import scorecard
-    from netgrain.runtime.engine_in_use import current
-    from netgrain.runtime.processes import Processes
 
     names = chosen(only)  # names first, before a folder is made
-    check_folder(folder)
-    with on_interrupt(_kept(folder)), looking_in(data_dir):
+    with _running(folder, data_dir) as engine:
         if dry_run:
             return plan.of_experiments(names, scale, {name: folder / name for name in names}, folder)
         say = partial(typer.echo, err=True)
-        found = run_all(scale, folder, only=only, engine=current() or Processes(), resume=resume, say=say)
+        found = run_all(scale, folder, only=only, engine=engine, resume=resume, say=say)
         document = found.as_list()
         files = {"reproduction.json": json_file(document), "reproduction.md": scorecard(found).encode()}
-        write_all(files, folder)
-    return Answer(document, partial(_print, found), error=_not_run(found) if found.skipped else None)
+        write_all(folder, lambda: files)
+    return Answer(document, _shown(found), error=_not_run(found) if found.skipped else None)
 
 
-def _kept(folder: Path) -> str:
-    return f"what was finished is in {folder}; resume with --resume"
+@contextmanager
+def _running(folder: Path, data_dir: Path | None) -> Iterator[Engine]:
+    """Inside, experiments run into this folder, on the engine that is given."""
+    from netgrain.data.images import looking_in
+
+    check_folder(folder)
+    with on_interrupt(f"what was finished is in {folder}; resume with --resume"), looking_in(data_dir):
+        yield engine_of_the_run()
 
 
 def _judged(found: list[Claim], folder: Path) -> Answer:
-    def show() -> None:
-        rows = []
-        for c in found:
-            remarks = "; ".join(filter(None, (c.note, c.needs and f"to decide it: {c.needs}")))
-            note = f" [{remarks}]" if remarks else ""
-            ours = f"{c.value:.4g} ± {c.stderr:.2g} (n = {c.n})"
-            rows.append((c.verdict, f"{c.name}: {c.statement}{note}", c.paper, ours))
-        console().print(plain_table(("verdict", "claim", "paper", "ours"), rows))
-        typer.echo(f"\nlook at {folder / 'figure.png'}; the numbers are in {folder / 'claims.json'}")
+    rows = []
+    for c in found:
+        remarks = "; ".join(filter(None, (c.note, c.needs and f"to decide it: {c.needs}")))
+        note = f" [{remarks}]" if remarks else ""
+        rows.append((c.verdict, f"{c.name}: {c.statement}{note}", c.paper, f"{_ours(c)} (n = {c.n})"))
+    shown: list[str | Table] = [
+        plain_table(("verdict", "claim", "paper", "ours"), rows),
+        f"\nlook at {folder / 'figure.png'}; the numbers are in {folder / 'claims.json'}",
+    ]
+    return Answer({"folder": str(folder), "claims": [c.as_dict() for c in found]}, shown)
 
-    return Answer({"folder": str(folder), "claims": [c.as_dict() for c in found]}, show)
+
+def _ours(claim: Claim) -> str:
+    return f"{claim.value:.4g} ± {claim.stderr:.2g}"
 
 
 def _not_run(found: Reproduction) -> str:
@@ -153,14 +152,14 @@ def _not_run(found: Reproduction) -> str:
     return f"{why} Then run the same command with --resume."
 
 
-def _print(found: Reproduction) -> None:
+def _shown(found: Reproduction) -> Iterator[str | Table]:
     if not found.claims:
         return
-    rows = [(name, c.name, c.paper, f"{c.value:.4g} ± {c.stderr:.2g}", c.verdict) for name, c in found.claims]
-    console().print(plain_table(("experiment", "claim", "paper", "ours", "verdict"), rows))
+    rows = [(name, c.name, c.paper, _ours(c), c.verdict) for name, c in found.claims]
+    yield plain_table(("experiment", "claim", "paper", "ours", "verdict"), rows)
     claims = [c for _, c in found.claims]
     count = {v: sum(c.verdict == v for c in claims) for v in ("holds", "undecided", "fails")}
-    typer.echo(
+    yield (
         f"\n{len(claims)} claims: {count['holds']} hold, {count['undecided']} are undecided, {count['fails']} fail. "
         f"{found.wall / 60:.1f} minutes.\nthe scorecard is in {found.folder / 'reproduction.md'}"
     )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from netgrain.cli import plan
-from netgrain.cli.options import DryRun, Input, Resume, Seed, known_model
-from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt, print_rows
+from netgrain.cli.options import DryRun, Input, Resume, Seed, argument, known_model, option, out_folder
+from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt
 from netgrain.cli.parsing import (
-    check_folder,
     digest_of,
     family_from_text,
     parse_input,
@@ -44,75 +42,67 @@ EXAMPLES = f"""  netgrain geometry lenet --input 1x32x32
 
 
 def geometry(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The family of networks, see below.", callback=known_model)
-    ],
+    model: Annotated[str, argument("MODEL", "The family of networks, see below.", check=known_model)],
     shape: Input,
     probe: Annotated[
         str,
-        typer.Option(
-            metavar="PROBE",
-            help="Where to take gradients: auto (the origin, or its limit at a kink), origin, gaussian:SIGMA, "
+        option(
+            "PROBE",
+            "Where to take gradients: auto (the origin, or its limit at a kink), origin, gaussian:SIGMA, "
             "or data:FILE (.npy, or .npz with an array X).",
         ),
     ] = "auto",
     method: Annotated[
         str,
-        typer.Option(
-            metavar="METHOD",
-            help="closed-form (propagate second moments through the layers), sampled (average over random networks), "
+        option(
+            "METHOD",
+            "closed-form (propagate second moments through the layers), sampled (average over random networks), "
             "or auto (the closed form where every layer has one and --members is not given).",
         ),
     ] = "auto",
     members: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of random networks to average over (default: enough to reach the tolerance).",
-            show_default=False,
+        option(
+            "N",
+            "Number of random networks to average over (default: enough to reach the tolerance).",
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            metavar="T",
-            help="Stop sampling when the expected Corr with the true G is 1 - T (default: 0.01 without --members).",
-            show_default=False,
+        option(
+            "T",
+            "Stop sampling when the expected Corr with the true G is 1 - T (default: 0.01 without --members).",
         ),
     ] = None,
     seed: Seed = 0,
     output: Annotated[
         str,
-        typer.Option(
-            metavar="OUTPUT",
-            help="Outputs that count: all (their sum of squares), mean, an index as in 3, "
-            "or a difference as in diff:0,1.",
+        option(
+            "OUTPUT",
+            "Outputs that count: all (their sum of squares), mean, an index as in 3, or a difference as in diff:0,1.",
         ),
     ] = "all",
     first_layer: Annotated[
         str,
-        typer.Option(
-            metavar="WHEN",
-            help="Average over the first layer exactly instead of sampling it: auto (where that is exact), never, "
+        option(
+            "WHEN",
+            "Average over the first layer exactly instead of sampling it: auto (where that is exact), never, "
             "or always (also where it is nearly exact).",
         ),
     ] = "auto",
     check: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Compare the closed form with N sampled networks (2000 is a good number), band by band of the "
+        option(
+            "N",
+            "Compare the closed form with N sampled networks (2000 is a good number), band by band of the "
             "spectrum, in standard errors. The exit code is 1 if they differ.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write geometry.safetensors, geometry.png, directions.png and summary.json there and replace "
+        out_folder(
+            "Write geometry.safetensors, geometry.png, directions.png and summary.json there and replace "
             "existing ones. Sampled networks are kept in DIR/members until all are finished.",
-            show_default=False,
         ),
     ] = None,
     resume: Resume = False,
@@ -123,14 +113,13 @@ def geometry(
     Prints a table. With --out it also writes pictures, numbers and a file that netgrain.Geometry.load reads.
     """
     sizes, chosen = parse_input(shape), parse_output(output)
-    if out is not None:
-        check_folder(out)
     if resume and out is None:
         raise NetgrainError("--resume continues with the networks in a folder; name it with --out DIR.")
 
     from netgrain.geometry.agreement import check as compare
     from netgrain.geometry.agreement import check_error_bars
     from netgrain.geometry.average import average_geometry
+    from netgrain.geometry.options import Options
 
     place = parse_probe(probe)
     make = family_from_text(model, sizes)
@@ -152,7 +141,7 @@ def geometry(
         None if check is None else partial(compare, make, sizes, members=check, probe=place, output=chosen, seed=seed)
     )
     if check is not None:
-        check_error_bars(make, sizes, members=check, probe=place, output=chosen, seed=seed)
+        check_error_bars(make, Options(sizes, members=check, probe=place, output=chosen, seed=seed))
     about = {
         "model": model, "source": source_of(make), "input": list(sizes), "probe": probe,
         "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
@@ -168,7 +157,7 @@ def geometry(
         if keeping is not None:
             keeping.done()
     code = 0 if agreement is None or agreement.agrees else FAILED
-    return Answer(report, partial(_print, G, report, agreement), code)
+    return Answer(report, _shown(G, report, agreement), code)
 
 
 def _kept(out: Path | None) -> str:
@@ -224,7 +213,7 @@ def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
             write_whole(files[what], content)
 
 
-def _print(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> None:
+def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> Iterator[str | list[tuple[str, str]]]:
     sizes = "x".join(map(str, report["input_shape"]))
     counts = [("?" if n is None else str(n)) for n in report["directions_for"].values()]
     rows = [
@@ -252,13 +241,11 @@ def _print(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> 
     if report["zero_share"]:
         rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
     rows += [("note", note) for note in report["notes"]]
-    print_rows(rows)
+    yield rows
     if report["files"]:
-        typer.echo("\nwritten:")
-        for path in report["files"].values():
-            typer.echo(f"  {path}")
+        yield "\n  ".join(["\nwritten:", *report["files"].values()])
     if agreement is not None:
-        typer.echo(f"\nclosed form against {agreement.sampled.members} sampled networks:\n{agreement}")
+        yield f"\nclosed form against {agreement.sampled.members} sampled networks:\n{agreement}"
 
 
 def _method(report: dict[str, Any]) -> str:

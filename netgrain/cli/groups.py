@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from netgrain.cli.options import Seed
-from netgrain.cli.output import Answer, console, json_file, plain_table, print_rows, print_written, write_all
-from netgrain.cli.parsing import check_folder
+from netgrain.cli.options import Seed, argument, option, out_folder
+from netgrain.cli.output import Answer, console, json_file, plain_table, write_all
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
     from torch import Tensor
 
@@ -25,6 +23,10 @@ SHOWN = 20  # classes and irreps printed; a file has all of them
 SHOWN_IRREPS = 24  # in the table of a limit
 WRITTEN = 256  # irreps up to which the character table is part of the JSON
 MOST_POINTS = 100_000
+LIMIT_FIELDS = (
+    "group", "net", "depth", "method", "points", "seed", "objective", "margin", "kkt_residual", "parameter_residual",
+    "lower", "upper", "dual_gap", "dual_level", "balancedness", "ratio", "real_ratio", "weighted_rank", "seconds",
+)  # fmt: skip
 KINDS = {1: "real", 0: "complex", -1: "quaternionic"}
 
 GROUP_EXAMPLES = """  netgrain group D60
@@ -55,21 +57,15 @@ METHOD is one of
 
 
 def group(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The group, see below.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write cayley.png and group.json there.", show_default=False),
-    ] = None,
+    name: Annotated[str, argument("NAME", "The group, see below.")],
+    out: Annotated[Path | None, out_folder("Write cayley.png and group.json there.")] = None,
 ) -> Answer:
     """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
     from netgrain.groups.parsing import parse
 
-    if out is not None:
-        check_folder(out)
     G = parse(name)
     report = _group_report(G)
-    written = [] if out is None else _write_group(G, report, out)
-    return Answer(report, partial(_print_group, G, written))
+    return Answer(report, _shown_group(G), written=write_all(out, partial(_group_files, G, report)))
 
 
 def _group_report(G: Group) -> dict[str, Any]:
@@ -93,8 +89,7 @@ def _group_report(G: Group) -> dict[str, Any]:
     }
 
 
-def _write_group(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
-    """Everything is made first and written last."""
+def _group_files(G: Group, report: dict[str, Any]) -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     from netgrain.geometry.plots import png
@@ -102,35 +97,25 @@ def _write_group(G: Group, report: dict[str, Any], out: Path) -> list[Path]:
 
     figure = quilt(G).figure
     assert isinstance(figure, Figure)
-    return write_all({"cayley.png": png(figure), "group.json": json_file(report)}, out)
+    return {"cayley.png": png(figure), "group.json": json_file(report)}
 
 
-def _print_group(G: Group, written: list[Path]) -> None:
+def _shown_group(G: Group) -> Iterator[str | list[tuple[str, str]] | Table]:
     involutions = sum(r.frobenius_schur * r.dimension for r in G.irreps) - 1
-    dimensions = ((d, G.dimensions.count(d)) for d in sorted(set(G.dimensions)))
-    print_rows(
-        [
-            ("group", f"{G.name}, order {G.order}, {'' if G.abelian else 'not '}abelian"),
-            ("generators", ", ".join(G.names[g] for g in G.generators) or "none"),
-            ("classes", str(len(G.classes))),
-            ("irreps", " + ".join(f"{count}×{d}" for d, count in dimensions) + "  (how many × dimension)"),
-            ("types", ", ".join(f"{count} {kind}" for kind, count in _types(G) if count)),
-            ("involutions", f"{involutions}  (elements of order 2, from the types)"),
-        ]
-    )
-    page = console()
-    page.print()
-    page.print(_class_table(G))
-    page.print()
-    legend = _character_table(G, page)
-    for line in legend:
-        typer.echo(line)
-    print_written(written)
-
-
-def _types(G: Group) -> list[tuple[str, int]]:
-    found = [r.frobenius_schur for r in G.irreps]
-    return [(kind, found.count(indicator)) for indicator, kind in KINDS.items()]
+    dimensions = sorted(Counter(G.dimensions).items())
+    types = Counter(KINDS[r.frobenius_schur] for r in G.irreps)
+    yield [
+        ("group", f"{G.name}, order {G.order}, {'' if G.abelian else 'not '}abelian"),
+        ("generators", ", ".join(G.names[g] for g in G.generators) or "none"),
+        ("classes", str(len(G.classes))),
+        ("irreps", " + ".join(f"{count}×{d}" for d, count in dimensions) + "  (how many × dimension)"),
+        ("types", ", ".join(f"{types[kind]} {kind}" for kind in KINDS.values() if types[kind])),
+        ("involutions", f"{involutions}  (elements of order 2, from the types)"),
+    ]
+    yield ""
+    yield _class_table(G)
+    yield ""
+    yield from _character_table(G)
 
 
 def _class_table(G: Group) -> Table:
@@ -143,9 +128,8 @@ def _class_table(G: Group) -> Table:
     return plain_table(("class", "representative", "elements", "of order"), rows, right=("elements", "of order"))
 
 
-def _character_table(G: Group, page: Console) -> list[str]:
-    """Prints the characters, as many classes as fit beside each other; returns what explains the letters."""
-
+def _character_table(G: Group) -> Iterator[str | Table]:
+    """The characters, as many classes as fit beside each other, and what explains the letters."""
     from netgrain.groups.characters import character_text
 
     columns = min(len(G.classes), SHOWN)
@@ -160,7 +144,7 @@ def _character_table(G: Group, page: Console) -> list[str]:
         for irrep in G.irreps[:SHOWN]
     ]  # fmt: skip
     widths = [max(len(f"C{i}"), *(len(row[i]) for row in rows)) + 2 for i in range(columns)]
-    room = page.width - 22
+    room = console().width - 22
     while sum(widths[:columns]) > room and columns > 1:
         columns -= 1
     titles = ("irrep", "type", *(f"C{i}" for i in range(columns)))
@@ -168,41 +152,33 @@ def _character_table(G: Group, page: Console) -> list[str]:
         (f"ρ{i}", KINDS[irrep.frobenius_schur], *row[:columns])
         for i, (irrep, row) in enumerate(zip(G.irreps, rows, strict=False))
     ]
-    page.print(plain_table(titles, cells, no_wrap=titles, right=titles[2:]))
+    yield plain_table(titles, cells, no_wrap=titles, right=titles[2:])
     text = " ".join(entry for row in rows for entry in row[:columns])
-    legend = []
     if columns < len(G.classes) or len(rows) < len(G.irreps):
-        legend.append(f"{len(rows)} of {len(G.irreps)} irreps and {columns} of {len(G.classes)} classes are shown")
+        yield f"{len(rows)} of {len(G.irreps)} irreps and {columns} of {len(G.classes)} classes are shown"
     if "ω" in text:
-        legend.append("ωₘ = e^(2πi/m)")
+        yield "ωₘ = e^(2πi/m)"
     if "φ" in text:
-        legend.append("φ = (1 + √5)/2")
-    return legend
+        yield "φ = (1 + √5)/2"
 
 
 # --- the limit of training over it -----------------------------------------------------------------------------------
 
 
 def limit(
-    group: Annotated[str, typer.Option(metavar="GROUP", help="A group as in `netgrain group`: D60, C12, Q8, S5, A5.")],
-    depth: Annotated[int, typer.Option(metavar="L", help="Layers of the network.")] = 2,
-    points: Annotated[
-        int, typer.Option(metavar="N", help="Random Gaussian points, labelled by a random teacher.")
-    ] = 10,
-    net: Annotated[str, typer.Option(metavar="NET", help="The network, see below.")] = "group-cnn",
-    method: Annotated[str, typer.Option(metavar="METHOD", help="How to get there, see below.")] = "flow",
-    channels: Annotated[int, typer.Option(metavar="C", help="Hidden channels of a convolutional network.")] = 1,
-    cap: Annotated[
-        float, typer.Option(metavar="CAP", help="Sharpness of the flow; the result is good to 1/CAP.")
-    ] = 1e5,
+    group: Annotated[str, option("GROUP", "A group as in `netgrain group`: D60, C12, Q8, S5, A5.")],
+    depth: Annotated[int, option("L", "Layers of the network.")] = 2,
+    points: Annotated[int, option("N", "Random Gaussian points, labelled by a random teacher.")] = 10,
+    net: Annotated[str, option("NET", "The network, see below.")] = "group-cnn",
+    method: Annotated[str, option("METHOD", "How to get there, see below.")] = "flow",
+    channels: Annotated[int, option("C", "Hidden channels of a convolutional network.")] = 1,
+    cap: Annotated[float, option("CAP", "Sharpness of the flow; the result is good to 1/CAP.")] = 1e5,
     seed: Seed = 0,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="X (points, order) and y (-1 or +1) instead.", show_default=False),
+        option("FILE.npz", "X (points, order) and y (-1 or +1) instead."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write limit.json and limit.png there.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, out_folder("Write limit.json and limit.png there.")] = None,
 ) -> Answer:
     """Train a linear network over a group to the end, and say what it has minimised and how well.
 
@@ -212,14 +188,12 @@ def limit(
     from netgrain.equivariant.limits import limit as limit_of
     from netgrain.groups.parsing import parse
 
-    if out is not None:
-        check_folder(out)
     G = parse(group)
     X, y = _points(G, points, seed) if data is None else read_tensors(data, "X", "y")
     found = limit_of(G, X, y, depth=depth, net=net, method=method, channels=channels, cap=cap, seed=seed)
     report = _limit_report(G, found, X, y)
-    written = [] if out is None else _write_limit(G, found, report, out)
-    return Answer(report, partial(_print_limit, G, found, report, written))
+    written = write_all(out, partial(_limit_files, G, found, report))
+    return Answer(report, [_limit_rows(G, found, report)], written=written)
 
 
 def _points(G: Group, points: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -245,28 +219,10 @@ def _limit_report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any
 
     svm = support_vector(X, y)
     cosine = torch.nn.functional.cosine_similarity(svm, found.beta, dim=0)
-    path = found.trajectory
     return {
-        "group": found.group,
+        **{name: getattr(found, name) for name in LIMIT_FIELDS},
         "order": G.order,
-        "net": found.net,
-        "depth": found.depth,
-        "method": found.method,
-        "points": found.points,
-        "seed": found.seed,
-        "objective": found.objective,
-        "margin": found.margin,
-        "kkt_residual": found.kkt_residual,
-        "parameter_residual": found.parameter_residual,
-        "lower": found.lower,
-        "upper": found.upper,
-        "dual_gap": found.dual_gap,
-        "dual_level": found.dual_level,
-        "balancedness": found.balancedness,
-        "ratio": found.ratio,
-        "ratio_at_initialisation": float(path.ratios[0]),
-        "real_ratio": found.real_ratio,
-        "weighted_rank": found.weighted_rank,
+        "ratio_at_initialisation": float(found.trajectory.ratios[0]),
         "dimensions": [irrep.dimension for irrep in G.irreps],
         "ranks": list(found.ranks),
         "singular_values": [values.tolist() for values in found.singular_values],
@@ -279,12 +235,10 @@ def _limit_report(G: Group, found: Limit, X: Tensor, y: Tensor) -> dict[str, Any
             "cosine": float(cosine),
         },
         "beta": found.beta.tolist(),
-        "seconds": found.seconds,
     }
 
 
-def _write_limit(G: Group, found: Limit, report: dict[str, Any], out: Path) -> list[Path]:
-    """Everything is made first and written last."""
+def _limit_files(G: Group, found: Limit, report: dict[str, Any]) -> dict[str, bytes]:
     from netgrain.equivariant.penalties import group_transform
     from netgrain.equivariant.pictures import limit_figure
     from netgrain.geometry.plots import png
@@ -297,14 +251,13 @@ def _write_limit(G: Group, found: Limit, report: dict[str, Any], out: Path) -> l
         "ratios": path.ratios.tolist(),
         "objectives": separated,
     }
-    contents = {
+    return {
         "limit.json": json_file(report | {"trajectory": along}),
         "limit.png": png(limit_figure(found, group_transform(G))),
     }
-    return write_all(contents, out)
 
 
-def _print_limit(G: Group, found: Limit, report: dict[str, Any], written: list[Path]) -> None:
+def _limit_rows(G: Group, found: Limit, report: dict[str, Any]) -> list[tuple[str, str]]:
     svm = report["fully_connected"]
     p = f"2/{found.depth}"
     if found.dual_gap is None:
@@ -312,7 +265,7 @@ def _print_limit(G: Group, found: Limit, report: dict[str, Any], written: list[P
     else:
         bracket = f"{found.lower:.7g} ≤ optimum ≤ {found.upper:.7g}, gap {found.dual_gap:.1e}"
     alive = [(i, d, r) for i, (d, r) in enumerate(zip(report["dimensions"], found.ranks, strict=True)) if r > 0]
-    rows = [
+    return [
         ("limit", f"{found.net} on {G!r}, depth {found.depth}, {found.points} points, by {found.method}"),
         ("objective", f"{found.objective:.7g}, what this network minimises (p = {p}) at margin one"),
         ("bracket", bracket),
@@ -333,8 +286,6 @@ def _print_limit(G: Group, found: Limit, report: dict[str, Any], written: list[P
         ),
         ("seconds", f"{found.seconds:.2f}"),
     ]
-    print_rows(rows)
-    print_written(written)
 
 
 def _numbers(values: list[float]) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from netgrain.cli.output import Answer, one_sentence_errors
+from netgrain.cli.parsing import check_folder, check_share
 from netgrain.data.sources import format_of, kinds
 from netgrain.models.specs import check_name
 from netgrain.runtime.engines import engine_names
@@ -31,61 +32,62 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def early(check: Callable[[str], object]) -> Callable[[Any], Any]:
-    """A callback that refuses a word while the command line is read: before torch is loaded."""
+def option(metavar: str, text: str, *names: str, check: Callable[[Any], object] | None = None) -> Any:
+    """An option that takes a value; `check` refuses one while the command line is read: before torch is loaded."""
+    return typer.Option(*names, metavar=metavar, help=text, callback=_early(check))
+
+
+def argument(metavar: str, text: str, *, check: Callable[[Any], object] | None = None) -> Any:
+    """An argument, refused as early as an option."""
+    return typer.Argument(metavar=metavar, help=text, callback=_early(check))
+
+
+def switch(name: str, text: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=text)
+
+
+def out_folder(text: str) -> Any:
+    """An option that names a folder to write to."""
+    return option("DIR", text, check=check_folder)
+
+
+def _early(check: Callable[[Any], object] | None) -> Callable[[Any], Any] | None:
+    if check is None:
+        return None
 
     def callback(written: Any) -> Any:
         with one_sentence_errors():
-            for word in [written] if isinstance(written, str) else written or []:
-                check(word)
+            for value in written if isinstance(written, list | tuple) else [] if written is None else [written]:
+                check(value)
         return written
 
     return callback
 
 
-known_model = early(lambda spec: check_name(spec, Path.cwd()))
-known_source = early(lambda source: format_of(source))
+def known_model(spec: str) -> None:
+    """Refuse a text that can be no model."""
+    check_name(spec, Path.cwd())
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
-MODEL_HELP = "The family of networks, as in `netgrain geometry --help`."
-Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP, callback=known_model)]
-Input = Annotated[
-    str,
-    typer.Option(
-        "--input",
-        metavar="SIZES",
-        help="Shape of one input without the batch: 1x32x32, or 20.",
-        show_default=False,
-    ),
+Model = Annotated[
+    str, argument("MODEL", "The family of networks, as in `netgrain geometry --help`.", check=known_model)
 ]
+Input = Annotated[str, option("SIZES", "Shape of one input without the batch: 1x32x32, or 20.", "--input")]
 Members = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Number of random networks to average over (default: chosen by the method).",
-        show_default=False,
-    ),
+    int | None, option("N", "Number of random networks to average over (default: chosen by the method).")
 ]
-DataProbe = Annotated[
-    str, typer.Option(metavar="PROBE", help="Where to take G: data (some of the samples), origin or gaussian:SIGMA.")
-]
-AnyProbe = Annotated[
-    str, typer.Option(metavar="PROBE", help="Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")
-]
-Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same result.")]
-Keep = Annotated[float, typer.Option(metavar="SHARE", help="Share of the samples to keep, in (0, 1].")]
-Scale = Annotated[str, typer.Option(metavar="SCALE", help="smoke (seconds to minutes), laptop, or paper (for a GPU).")]
-Resume = Annotated[bool, typer.Option("--resume", help="Finish a stopped run: compute only what is missing.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate time and memory from a few units, then stop.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", help="Folder that holds named data sets (default: $NETGRAIN_DATA).", show_default=False
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+DataProbe = Annotated[str, option("PROBE", "Where to take G: data (some of the samples), origin or gaussian:SIGMA.")]
+AnyProbe = Annotated[str, option("PROBE", "Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")]
+Seed = Annotated[int, option("SEED", "The same seed gives the same result.")]
+Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
+Scale = Annotated[str, option("SCALE", "smoke (seconds to minutes), laptop, or paper (for a GPU).")]
+Resume = Annotated[bool, switch("--resume", "Finish a stopped run: compute only what is missing.")]
+DryRun = Annotated[bool, switch("--dry-run", "Estimate time and memory from a few units, then stop.")]
+DataDir = Annotated[Path | None, option("DIR", "Folder that holds named data sets (default: $NETGRAIN_DATA).")]
+Json = Annotated[bool, switch("--json", "Print one JSON document and nothing else.")]
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -95,25 +97,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 class DataOptions:
     """--data and what is done to it: one rule for every command."""
 
-    data: Annotated[
-        str, typer.Option("--data", metavar="DATA", help=f"Labelled samples: {kinds()}.", callback=known_source)
-    ]
+    data: Annotated[str, option("DATA", f"Labelled samples: {kinds()}.", check=format_of)]
     data_dir: DataDir = None
-    download: Annotated[bool, typer.Option("--download", help="Fetch a named data set that is not found.")] = False
-    size: Annotated[
-        int | None, typer.Option(metavar="N", help="Average the images to N x N first.", show_default=False)
-    ] = None
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Use only N random samples.", show_default=False)] = (
-        None
-    )
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of skipping it.")
-    ] = False
+    download: Annotated[bool, switch("--download", "Fetch a named data set that is not found.")] = False
+    size: Annotated[int | None, option("N", "Average the images to N x N first.")] = None
+    limit: Annotated[int | None, option("N", "Use only N random samples.")] = None
+    strict: Annotated[bool, switch("--strict", "Stop at an image that cannot be read, instead of skipping it.")] = False
     as_is: Annotated[
         bool,
-        typer.Option(
-            "--as-is",
-            help="Leave the data alone (default: standardise each channel of images, each feature of tables).",
+        switch(
+            "--as-is", "Leave the data alone (default: standardise each channel of images, each feature of tables)."
         ),
     ] = False
 
@@ -139,16 +132,13 @@ class WeightOptions:
 
     weights: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Trained weights of one network: .safetensors, or a checkpoint saved by torch. Data are then taken as "
+        option(
+            "FILE",
+            "Trained weights of one network: .safetensors, or a checkpoint saved by torch. Data are then taken as "
             "they are.",
-            show_default=False,
         ),
     ] = None
-    standardise: Annotated[
-        bool, typer.Option("--standardise", help="With --weights: standardise the data all the same.")
-    ] = False
+    standardise: Annotated[bool, switch("--standardise", "With --weights: standardise the data all the same.")] = False
 
     def load(self, data: DataOptions, seed: int) -> Dataset:
         """The samples: standardised for fresh networks, as they are for a checkpoint."""
@@ -163,34 +153,15 @@ class EngineOptions:
 
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            metavar="ENGINE",
-            help=f"Where to run independent work: {engine_names()}, each with options as in processes:deadline=600 "
+        option(
+            "ENGINE",
+            f"Where to run independent work: {engine_names()}, each with options as in processes:deadline=600 "
             "(default: chosen by the size of the job).",
-            show_default=False,
         ),
     ] = None
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", metavar="N", help="Number of units at a time (default: one for each core).", show_default=False
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address", metavar="HOST:PORT", help="Address of a running Ray cluster, for --engine ray.",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps (default: the best available).",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
+    workers: Annotated[int | None, option("N", "Number of units at a time (default: one for each core).")] = None
+    address: Annotated[str | None, option("HOST:PORT", "Address of a running Ray cluster, for --engine ray.")] = None
+    device: Annotated[str | None, option("DEVICE", "cpu, cuda, cuda:1 or mps (default: the best available).")] = None
 
     @contextmanager
     def used(self) -> Iterator[None]:

@@ -26,23 +26,37 @@ FILE_WIDTH = 170  # columns of a table where the output is not a terminal
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: a document for --json, `show` for people, and how the command ends."""
+    """What a command found: a document for --json, parts to show to people, and how the command ends."""
 
     document: Any
-    show: Callable[[], None]
+    shown: Iterable[str | list[tuple[str, str]] | Table]  # text, names with values, tables; a generator makes them late
     code: int = 0
     error: str | None = None  # said last, with exit code 2: the result stands, but something is missing
+    written: Iterable[str | Path] = ()
 
     def give(self, as_json: bool) -> None:
         """Print it, and end the command with its exit code."""
         if as_json:
             typer.echo(as_text(self.document))
         else:
-            self.show()
+            for part in (*self.shown, *(f"written: {file}" for file in self.written)):
+                _print(part)
         if self.error is not None:
             raise NetgrainError(self.error)
         if self.code:
             raise typer.Exit(self.code)
+
+
+def _print(part: str | list[tuple[str, str]] | Table) -> None:
+    """Names and values are as wide as the terminal, also in a file."""
+    if isinstance(part, str):
+        typer.echo(part)
+    elif isinstance(part, list):
+        from rich.console import Console
+
+        Console(highlight=False).print(plain_table(None, part))
+    else:
+        console().print(part)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -142,23 +156,16 @@ def plain_table(
     return table
 
 
-def print_rows(rows: list[tuple[str, str]]) -> None:
-    """Names and values, as wide as the terminal."""
-    from rich.console import Console
-
-    Console(highlight=False).print(plain_table(None, rows))
-
-
-def print_written(files: Iterable[str | Path]) -> None:
-    for file in files:
-        typer.echo(f"written: {file}")
-
-
-def write_all(contents: dict[str, bytes], out: Path) -> list[Path]:
-    """Files that were made first, now written whole into a folder."""
+def write_all(out: Path | None, contents: Callable[[], dict[str, bytes]]) -> list[Path]:
+    """Files written whole into a folder, all of them made first; none where no folder was named."""
+    if out is None:
+        return []
     from netgrain.runtime.files import write_whole
+    from netgrain.runtime.threads import one_thread
 
-    return [write_whole(out / name, content) for name, content in contents.items()]
+    with one_thread():  # several threads on a busy machine can be ten times slower
+        made = contents()
+    return [write_whole(out / name, content) for name, content in made.items()]
 
 
 def json_file(document: Any) -> bytes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from netgrain.families.members import Family
     from netgrain.families.outputs import Output
     from netgrain.families.probes import Probe
+    from netgrain.runtime.units import Engine
 
 
 def parse_input(text: str) -> tuple[int, ...]:
@@ -157,17 +158,24 @@ def digest_of(file: str) -> str | None:
         return None
 
 
+def engine_of_the_run() -> Engine:
+    """The engine that was asked for, else forked processes."""
+    from netgrain.runtime.engine_in_use import current
+    from netgrain.runtime.processes import Processes
+
+    return current() or Processes()
+
+
 @contextmanager
 def resumable(folder: Path | None, about: dict[str, Any], resume: bool) -> Iterator[Any]:
     """Inside, units that are finished are kept in this folder (None: they are not)."""
     if folder is None:
         yield None
         return
-    from netgrain.runtime.engine_in_use import current, using
-    from netgrain.runtime.processes import Processes
+    from netgrain.runtime.engine_in_use import using
     from netgrain.runtime.run_folder import ResumableEngine
 
-    keeping = ResumableEngine(folder, "geometry", about, current() or Processes(), resume=resume)
+    keeping = ResumableEngine(folder, "geometry", about, engine_of_the_run(), resume=resume)
     try:
         with using(keeping):
             yield keeping

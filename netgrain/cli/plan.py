@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netgrain.cli.output import Answer, print_rows
+from netgrain.cli.output import Answer
+from netgrain.cli.parsing import engine_of_the_run
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -62,18 +63,15 @@ def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int 
 
 def answer(plan: Cost, out: Path) -> Answer:
     """The plan on the engine in use; what cannot fit is refused after it was printed."""
-    from netgrain.runtime.engine_in_use import current
     from netgrain.runtime.engines import is_elsewhere
-    from netgrain.runtime.processes import Processes
 
-    engine = current() or Processes()
+    engine = engine_of_the_run()
     workers, error = engine.parallel, None
     try:
         plan.check(workers, out, elsewhere=is_elsewhere(engine))
     except NetgrainError as e:
         error = str(e)
-    show = partial(print_rows, plan.rows(workers, engine.name))
-    return Answer(plan.as_dict(workers, engine.name), show, error=error)
+    return Answer(plan.as_dict(workers, engine.name), [plan.rows(workers, engine.name)], error=error)
 
 
 def _together(name: str, plan: Cost) -> list[Any]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from netgrain.cli.options import Seed
-from netgrain.cli.output import Answer, console, json_file, plain_table, print_written, write_all
-from netgrain.cli.parsing import check_folder
+from netgrain.cli.options import Seed, argument, option, out_folder
+from netgrain.cli.output import Answer, json_file, plain_table, write_all
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from netgrain.experiments.theory.statements import Statement
 
 EXAMPLES = """  netgrain theory
@@ -28,26 +28,17 @@ NAME is one of
 
 
 def theory(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="One statement, see below (default: all of them).")
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "One statement, see below (default: all of them).")] = None,
     scale: Annotated[
         str,
-        typer.Option(metavar="SCALE", help="smoke (half a minute, synthetic data) or laptop (five minutes, CIFAR-2)."),
+        option("SCALE", "smoke (half a minute, synthetic data) or laptop (five minutes, CIFAR-2)."),
     ] = "smoke",
     seed: Seed = 0,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder that holds CIFAR-10 (default: synthetic images if it is not found).",
-            show_default=False,
-        ),
+        option("DIR", "Folder that holds CIFAR-10 (default: synthetic images if it is not found)."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write fig7.png, fig15.png and theory.json there.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, out_folder("Write fig7.png, fig15.png and theory.json there.")] = None,
 ) -> Answer:
     """Measure the theorems, conjectures, lemmas and examples of the paper, and say which hold.
 
@@ -55,31 +46,25 @@ def theory(
     """
     from netgrain.experiments.theory.measuring import measure_statements
 
-    if out is not None:
-        check_folder(out)
     found = measure_statements(name, scale, seed, data_dir=data_dir)
-    written = [] if out is None else _write(found, scale, seed, data_dir, out)
-    return Answer([s.as_dict() for s in found], partial(_print, found, written))
+    written = write_all(out, partial(_files, found, scale, seed, data_dir))
+    return Answer([s.as_dict() for s in found], _shown(found), written=written)
 
 
-def _write(found: list[Statement], scale: str, seed: int, data_dir: Path | None, out: Path) -> list[Path]:
-    """Everything is made first and written last."""
+def _files(found: list[Statement], scale: str, seed: int, data_dir: Path | None) -> dict[str, bytes]:
     from netgrain.experiments.theory import figures, theorems
     from netgrain.experiments.theory.statements import Job
     from netgrain.geometry.plots import png
-    from netgrain.runtime.threads import one_thread
 
     job = Job(scale == "laptop", seed, None if data_dir is None else str(data_dir))
-    with one_thread():
-        contents = {
-            "fig7.png": png(figures.figure_7(figures.curves(job))),
-            "fig15.png": png(figures.figure_15(theorems.example_geometry(seed))),
-            "theory.json": json_file([s.as_dict() for s in found]),
-        }
-    return write_all(contents, out)
+    return {
+        "fig7.png": png(figures.figure_7(figures.curves(job))),
+        "fig15.png": png(figures.figure_15(theorems.example_geometry(seed))),
+        "theory.json": json_file([s.as_dict() for s in found]),
+    }
 
 
-def _print(found: list[Statement], written: list[Path]) -> None:
+def _shown(found: list[Statement]) -> Iterator[str | Table]:
     rows: list[tuple[str, ...]] = []
     before = ""
     for s in found:
@@ -89,18 +74,17 @@ def _print(found: list[Statement], written: list[Path]) -> None:
         predicted = "" if s.predicted is None else f"{s.predicted:.4g}"
         rows.append(("  " + s.quantity, _measured(s), predicted, s.printed, s.paper or "–", s.corrected or "–"))
     columns = ("statement", "measured", "predicted", "paper prints", "paper", "corrected")
-    console().print(plain_table(columns, rows, no_wrap=("paper", "corrected")))
+    yield plain_table(columns, rows, no_wrap=("paper", "corrected"))
     notes = {s.note: s.quantity for s in found if s.note}
-    typer.echo("\nnotes")
+    yield "\nnotes"
     for note, quantity in notes.items():
-        typer.echo(f"  {quantity}: {note}")
+        yield f"  {quantity}: {note}"
     failed = sum(s.paper == "fails" for s in found)
     wrong = sum(s.corrected == "fails" for s in found)
-    typer.echo(
+    yield (
         f"\n{len(found)} numbers in {sum(s.seconds for s in found):.0f} s: {failed} contradict what the paper prints, "
         f"{wrong} contradict what is predicted here. Derivations: docs/theory.md"
     )
-    print_written(written)
 
 
 def _measured(s: Statement) -> str:

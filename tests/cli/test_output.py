@@ -21,8 +21,8 @@ def test_bugs_keep_their_traceback(run: Run) -> None:
 
 
 def test_an_answer_is_json_or_a_table_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = output.Answer({"a": 1}, lambda: print("a table"), code=output.FAILED)  # noqa: T201
-    for as_json, printed in ((True, '{\n  "a": 1\n}\n'), (False, "a table\n")):
+    answer = output.Answer({"a": 1}, ["a table"], code=output.FAILED, written=["a.png"])
+    for as_json, printed in ((True, '{\n  "a": 1\n}\n'), (False, "a table\nwritten: a.png\n")):
         with pytest.raises(typer.Exit) as end:
             answer.give(as_json)
         assert end.value.exit_code == 1
@@ -30,7 +30,7 @@ def test_an_answer_is_json_or_a_table_and_an_exit_code(capsys: pytest.CaptureFix
 
 
 def test_what_is_missing_is_said_after_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = output.Answer({}, lambda: None, error="one file\nis missing.")
+    answer = output.Answer({}, [], error="one file\nis missing.")
     with pytest.raises(typer.Exit) as end, output.one_sentence_errors():
         answer.give(True)
     assert end.value.exit_code == output.BAD_INPUT
@@ -49,8 +49,8 @@ def test_an_interrupt_names_what_was_kept_once(capsys: pytest.CaptureFixture[str
 
 
 def test_cells_are_text_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_rows([("[bold]name", "[/] \\[red]x")])
-    output.console().print(output.plain_table(("[b]", "n"), [("[link]", "12")], right=("n",)))
+    table = output.plain_table(("[b]", "n"), [("[link]", "12")], right=("n",))
+    output.Answer({}, [[("[bold]name", "[/] \\[red]x")], table]).give(False)
     out = capsys.readouterr().out
     assert "[bold]name  [/] \\[red]x" in out
     assert "[link]" in out
