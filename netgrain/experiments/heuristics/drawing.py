@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from netgrain.complexity.sweeps import SweepCurve
+from netgrain.experiments.heuristics.panels import Panel
+from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 
 ACCURACY = COLOURS[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """One curve and what to write around it."""
-
-    title: str
-    curve: SweepCurve
-    setting: str  # what is varied
-    measure: str = "complexity"
-    what: str = "geometric complexity"
-    caption: str = ""  # under the title, instead of rho
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
@@ -38,7 +28,7 @@ def draw(panels: Sequence[Panel]) -> Figure:
     for j, panel in enumerate(panels):
         complexity(panel, axes[0, j])
         axes[0, j].set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
-        axes[0, j].set_ylabel(panel.what, fontsize=MEDIUM)
+        axes[0, j].set_ylabel(panel.axis, fontsize=MEDIUM)
         if rows == 2:
             _accuracy(panel, axes[1, j], accuracies[j])
         axes[rows - 1, j].set_xlabel(panel.setting, fontsize=MEDIUM)
@@ -57,7 +47,7 @@ def overview(panels: Sequence[Panel], columns: int = 4) -> Figure:
         ax.set_title(f"{panel.title}\n{panel.caption or _rho(panel)}", fontsize=LARGE)
         ax.set_xlabel(panel.setting, fontsize=MEDIUM)
         if panel.measure != "complexity":
-            ax.set_ylabel(panel.what, fontsize=MEDIUM)
+            ax.set_ylabel(panel.axis, fontsize=MEDIUM)
     figure.suptitle(
         "Geometric complexity against the strength of each heuristic: mean with standard error, thin lines are seeds,\n"
         "hollow marks missed the target loss",
@@ -78,11 +68,8 @@ def complexity(panel: Panel, ax: Axes) -> Axes:
             [r for r, g in zip(row, good, strict=True) if not g],
             s=22, facecolors="none", edgecolors=MARK, zorder=3,
         )  # fmt: skip
-    means = curve.means(panel.measure)
-    errors = [0.0 if math.isnan(m.stderr) else m.stderr for m in means]
-    ax.errorbar(places, [m.value for m in means], yerr=errors, color=COLOURS[0], lw=1.8, marker="o", ms=4, capsize=2)
+    means = _draw_means(curve, panel.measure, ax, color=COLOURS[0], marker="o", ms=4)
     _height(ax, [m.value for m in means if math.isfinite(m.value) and m.value > 0])
-    _settings(curve, ax)
     return ax
 
 
@@ -103,18 +90,15 @@ def _accuracy(panel: Panel, ax: Axes, there: bool) -> None:
     if not there:
         ax.set_axis_off()
         return
-    means = panel.curve.means("accuracy")
-    places = list(range(len(means)))
-    errors = [0.0 if math.isnan(m.stderr) else 100 * m.stderr for m in means]
-    ax.errorbar(
-        places, [100 * m.value for m in means], yerr=errors, color=ACCURACY, lw=1.8, marker="s", ms=3.5, capsize=2
-    )
+    _draw_means(panel.curve, "accuracy", ax, times=100, color=ACCURACY, marker="s", ms=3.5)
     ax.set_ylabel("test accuracy, %", fontsize=MEDIUM)
-    _settings(panel.curve, ax)
 
 
-def _settings(curve: SweepCurve, ax: Axes) -> None:
-    """Settings at equal distances, as they were chosen: grids begin at zero and grow by factors."""
+def _draw_means(curve: SweepCurve, measure: str, ax: Axes, *, times: float = 1, **look: Any) -> list[Estimate]:
+    """Means over seeds at equal distances, as settings were chosen: grids begin at zero and grow by factors."""
+    means = curve.means(measure)
+    errors = [0.0 if math.isnan(m.stderr) else times * m.stderr for m in means]
+    ax.errorbar(range(len(means)), [times * m.value for m in means], yerr=errors, lw=1.8, capsize=2, **look)
     every = 1 + len(curve.values) // 8  # as many labels as fit
     labels = [f"{v:g}" if j % every == 0 else "" for j, v in enumerate(curve.values)]
     ax.set_xticks(range(len(curve.values)), labels)
@@ -122,6 +106,7 @@ def _settings(curve: SweepCurve, ax: Axes) -> None:
     ax.grid(axis="y", alpha=0.25)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+    return means
 
 
 def _has_accuracy(curve: SweepCurve) -> bool:

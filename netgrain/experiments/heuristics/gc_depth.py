@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import median_high
 from typing import TYPE_CHECKING
 
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
+from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.starts import at_start, expected_at_start
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from netgrain.experiments.heuristics.drawing import Panel
 
 COST = 90  # processor seconds at laptop scale
 SCHEMES = {"he": "He", "glorot": "Glorot", "lecun": "LeCun"}
@@ -85,7 +85,6 @@ def claims(result: Result) -> list[Claim]:
     distance = (he[worst].value - 2 * OUTPUTS) / he[worst].stderr
     deepest = max(result.config.depths)
     lecun = mean([math.log2(v) for v in result.values["lecun"][deepest]])
-    typical = sorted(result.values["he"][deepest])[len(result.values["he"][deepest]) // 2]
     return [
         monotone(result.curve("glorot"), "depth lowers complexity under Glorot", -1, paper="falls"),
         monotone(result.curve("lecun"), "depth lowers complexity under LeCun", -1, paper="falls"),
@@ -97,7 +96,7 @@ def claims(result: Result) -> list[Claim]:
             high=3,
             paper="falls",
             note=f"{worst} layers: {he[worst].value:.3g} ± {he[worst].stderr:.2g}; the median at {deepest} layers is "
-            f"{typical:.3g}",
+            f"{median_high(result.values['he'][deepest]):.3g}",
         ),
         claim(
             f"under LeCun {deepest} layers divide complexity by 2^{deepest}",
@@ -111,8 +110,6 @@ def claims(result: Result) -> list[Claim]:
 
 
 def overview_panels(result: Result) -> list[Panel]:
-    from netgrain.experiments.heuristics.drawing import Panel
-
     return [Panel(f"Depth at the start, {name}", result.curve(s), "hidden layers") for s, name in SCHEMES.items()]
 
 
@@ -133,9 +130,7 @@ def figure(result: Result) -> Figure:
             depths, means, yerr=[m.stderr for m in means], color=COLOURS[0], marker="o", ms=4, lw=0, elinewidth=1.4,
             capsize=3, label="mean of all networks",
         )  # fmt: skip
-        ax.plot(
-            depths, [sorted(values[d])[len(values[d]) // 2] for d in depths], color=COLOURS[5], lw=1.6, label="median"
-        )
+        ax.plot(depths, [median_high(values[d]) for d in depths], color=COLOURS[5], lw=1.6, label="median")
         theory = [expected_at_start(scheme, _sizes(d)) for d in depths]
         ax.plot(depths, theory, color="black", lw=1, ls="--", label="expectation, exact")
         ax.set(xscale="log", yscale="log")

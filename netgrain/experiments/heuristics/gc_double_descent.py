@@ -16,6 +16,7 @@ import torch
 
 from netgrain.complexity.sweeps import SweepCurve, spearman
 from netgrain.experiments.claims import ROUNDING, Claim, claim
+from netgrain.experiments.heuristics.panels import Panel
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -24,10 +25,9 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from netgrain.experiments.heuristics.drawing import Panel
-
 COST = 1  # processor seconds at laptop scale
 DIMENSION, NOISE, TESTS = 20, 0.3, 2000
+FEATURES = (10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Config:
 
 PRESETS = {
     "smoke": Config(features=(10, 40, 80), samples=40, seeds=2),
-    "laptop": Config(features=(10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 500, 1000), samples=100, seeds=20),
-    "paper": Config(features=(10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 500, 1000), samples=100, seeds=50),
+    "laptop": Config(FEATURES, samples=100, seeds=20),
+    "paper": Config(FEATURES, samples=100, seeds=50),
 }
 
 
@@ -48,6 +48,11 @@ PRESETS = {
 class Result:
     config: Config
     curve: SweepCurve  # complexity and test error against the number of features
+
+    def peaks(self, measure: str = "complexity") -> int:
+        """The number of seeds in which a measure is largest at as many features as samples."""
+        rows = self.curve.numbers[measure]
+        return sum(self.curve.values[row.index(max(row))] == self.config.samples for row in rows)
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -83,19 +88,17 @@ def _fit(unit: Mapping[str, Any]) -> Outcome:
 
 
 def claims(result: Result) -> list[Claim]:
-    curve, n = result.curve, result.config.samples
-    rows = list(zip(curve.numbers["complexity"], curve.numbers["error"], strict=True))
-    at_n = [curve.values[row.index(max(row))] == n for row, _ in rows]
-    errors_at_n = [curve.values[error.index(max(error))] == n for _, error in rows]
+    rows = list(zip(result.curve.numbers["complexity"], result.curve.numbers["error"], strict=True))
+    at_n, seeds = result.peaks(), result.curve.seeds
     together = [spearman(row, error) for row, error in rows]
     return [
         claim(
             "complexity peaks at as many features as samples",
             "in every seed",
-            Estimate(sum(at_n) / len(at_n), 0.0, len(at_n)),
+            Estimate(at_n / seeds, 0.0, seeds),
             low=1 - ROUNDING,
             paper="follows double descent",
-            note=f"{sum(at_n)} of {len(at_n)} seeds; the test error in {sum(errors_at_n)}",
+            note=f"{at_n} of {seeds} seeds; the test error in {result.peaks('error')}",
         ),
         claim(
             "complexity falls again with more features, as the test error does",
@@ -110,11 +113,8 @@ def claims(result: Result) -> list[Claim]:
 
 
 def overview_panels(result: Result) -> list[Panel]:
-    from netgrain.experiments.heuristics.drawing import Panel
-
-    rows = result.curve.numbers["complexity"]
-    at_n = sum(result.curve.values[row.index(max(row))] == result.config.samples for row in rows)
-    caption = f"peak at {result.config.samples} features = samples in {at_n} of {len(rows)} seeds"
+    n, seeds = result.config.samples, result.curve.seeds
+    caption = f"peak at {n} features = samples in {result.peaks()} of {seeds} seeds"
     return [Panel("Double descent", result.curve, "random features", caption=caption)]
 
 

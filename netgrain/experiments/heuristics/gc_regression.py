@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.heuristics.orders import monotone
+from netgrain.experiments.heuristics.panels import Panel
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -31,8 +32,6 @@ from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from netgrain.experiments.heuristics.drawing import Panel
 
 COST = 87  # processor seconds at laptop scale
 HIDDEN, SAMPLES, NOISE = 100, 20, 0.3
@@ -153,15 +152,8 @@ def _sharpness(net: nn.Module, x: Tensor) -> float:
 def claims(result: Result) -> list[Claim]:
     return [
         monotone(result.rates, "larger steps lower complexity in one dimension", -1, paper="falls"),
-        monotone(result.rates, "larger steps give shorter curves", -1, measure="arc", what="arc length", paper="falls"),
-        monotone(
-            result.scales,
-            "smaller initial weights give shorter curves",
-            1,
-            measure="arc",
-            what="arc length",
-            paper="rises",
-        ),
+        monotone(result.rates, "larger steps give shorter curves", -1, measure="arc", paper="falls"),
+        monotone(result.scales, "smaller initial weights give shorter curves", 1, measure="arc", paper="rises"),
         claim(
             "no run ends sharper than its steps allow",
             f"sharpness is at most {SHARP} × 2 / learning rate in every run",
@@ -174,8 +166,6 @@ def claims(result: Result) -> list[Claim]:
 
 
 def overview_panels(result: Result) -> list[Panel]:
-    from netgrain.experiments.heuristics.drawing import Panel
-
     return [
         Panel("One dimension, learning rate", result.rates, "learning rate"),
         Panel("One dimension, initial scale", result.scales, "scale of the weights, He = 1"),

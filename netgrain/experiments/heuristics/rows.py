@@ -10,15 +10,14 @@ from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.contract import Experiment
 from netgrain.experiments.heuristics import STUDY
-from netgrain.experiments.heuristics.orders import monotone, pooled
+from netgrain.experiments.heuristics.orders import monotone
+from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.protocol import Protocol, Scale, along, presets
 from netgrain.experiments.heuristics.starts import Fresh, Starts
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from netgrain.experiments.heuristics.drawing import Panel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +40,10 @@ class Sweep:
 
     panel: str  # title
     claim: str
-    sign: Literal[1, -1]  # 1: the measure rises with the setting
+    sign: Literal[1, -1] = -1  # 1: the measure rises with the setting
     paper: str = "falls"
     all_runs: bool = False  # the order is also claimed of all runs together, seeds mixed
     measure: str = "complexity"
-    what: str = "geometric complexity"  # the measure in a sentence
-    axis: str = "geometric complexity"  # and along an axis
 
     def protocols(self, config: Scale) -> dict[float, Protocol]:
         """The training of every value at this scale."""
@@ -64,9 +61,10 @@ class Sweep:
         return config.protocol(settings, **changes)
 
     def claims(self, curve: SweepCurve) -> list[Claim]:
-        found = [monotone(curve, self.claim, self.sign, measure=self.measure, what=self.what, paper=self.paper)]
+        found = [monotone(curve, self.claim, self.sign, measure=self.measure, paper=self.paper)]
         if self.all_runs:
-            found.append(pooled(curve, f"{self.claim}, all runs together", self.sign, paper=self.paper))
+            name = f"{self.claim}, all runs together"
+            found.append(monotone(curve, name, self.sign, all_runs=True, paper=self.paper))
         return found
 
 
@@ -87,7 +85,7 @@ class Heuristic:
     title: str
     claim: str  # what is expected, why, and under which training
     cost: float  # processor seconds at laptop scale; smoke takes a second or two, paper needs a GPU
-    steps: int  # of each training on a laptop; a ceiling where training stops at a loss
+    steps: int = 2000  # of each training on a laptop; a ceiling where training stops at a loss
     sweeps: tuple[Sweep, ...]
     starts: Starts | None = None
 
@@ -124,9 +122,7 @@ class Heuristic:
         return draw(self.panels(result))
 
     def panels(self, result: Curves) -> list[Panel]:
-        from netgrain.experiments.heuristics.drawing import Panel
-
-        panels = [Panel(s.panel, result.curves[s.label], s.setting, s.measure, s.axis) for s in self.sweeps]
+        panels = [Panel(s.panel, result.curves[s.label], s.setting, s.measure) for s in self.sweeps]
         if result.fresh is not None:
             panels.insert(0, Panel("Initial scale, at the start", result.fresh.curve, "scale of the weights, He = 1"))
         return panels

@@ -22,11 +22,8 @@ ENTROPY = Sweep(
     steps=2000,
     panel="Learning rate, margin-normalised",
     claim="larger steps lower complexity over squared margin",
-    sign=-1,
     paper="falls (of raw complexity)",
     measure="margin_complexity",
-    what="complexity over the squared median margin",
-    axis="complexity / median margin²",
 )
 
 HEURISTICS = (
@@ -35,7 +32,6 @@ HEURISTICS = (
         title="Complexity under weight decay: the larger λ in L + λ‖θ‖², the smaller the geometric complexity.",
         claim="Bound behind it: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.",
         cost=41,
-        steps=2000,
         sweeps=(
             Sweep(
                 label="weight decay",
@@ -45,7 +41,6 @@ HEURISTICS = (
                 regularizer="L2",
                 panel="L2",
                 claim="weight decay lowers complexity",
-                sign=-1,
                 all_runs=True,
             ),
         ),
@@ -57,7 +52,6 @@ HEURISTICS = (
         claim="Singular values by one step of persistent power iteration. Bound behind it: GC ≤ (smallest "
         "width)·Π σ_max².",
         cost=41,
-        steps=2000,
         sweeps=(
             Sweep(
                 label="spectral norm",
@@ -67,7 +61,6 @@ HEURISTICS = (
                 regularizer="SpectralNorm",
                 panel="Spectral norm",
                 claim="spectral norm regularisation lowers complexity",
-                sign=-1,
                 all_runs=True,
             ),
         ),
@@ -77,7 +70,6 @@ HEURISTICS = (
         title="Complexity penalised directly: the larger λ in L + λ·GC, the smaller the geometric complexity.",
         claim="The penalty comes from one random sign vector a step.",
         cost=54,
-        steps=2000,
         sweeps=(
             Sweep(
                 label="explicit penalty",
@@ -87,7 +79,6 @@ HEURISTICS = (
                 regularizer="GeometricComplexity",
                 panel="Explicit GC",
                 claim="the explicit penalty lowers complexity",
-                sign=-1,
                 all_runs=True,
             ),
         ),
@@ -109,7 +100,6 @@ HEURISTICS = (
                 regularizer="SAM",
                 panel="SAM, at cross-entropy 0.02",
                 claim="SAM lowers complexity at the same loss",
-                sign=-1,
             ),
             Sweep(
                 label="gradient norm",
@@ -119,7 +109,6 @@ HEURISTICS = (
                 regularizer="GradientNorm",
                 panel="Gradient norm, at squared error 0.05",
                 claim="the gradient norm penalty lowers complexity at the same loss",
-                sign=-1,
             ),
         ),
     ),
@@ -129,7 +118,6 @@ HEURISTICS = (
         claim="For a squared error and an affine map the noise adds exactly (σ²/2)·GC to the loss. The grid begins at "
         "0.05, below which the noise only augments the data and nothing falls.",
         cost=27,
-        steps=2000,
         sweeps=(
             Sweep(
                 label="input noise",
@@ -138,7 +126,6 @@ HEURISTICS = (
                 regularizer="InputNoise",
                 panel="Input noise",
                 claim="input noise lowers complexity",
-                sign=-1,
             ),
         ),
     ),
@@ -149,7 +136,6 @@ HEURISTICS = (
         claim="The noise is drawn again in every step, so that it cannot be memorised (see gc-label-corruption for "
         "noise that can).",
         cost=28,
-        steps=2000,
         sweeps=(
             Sweep(
                 label="label noise",
@@ -158,7 +144,6 @@ HEURISTICS = (
                 regularizer="LabelNoise",
                 panel="Label noise",
                 claim="label noise lowers complexity",
-                sign=-1,
                 all_runs=True,
             ),
         ),
@@ -207,7 +192,6 @@ HEURISTICS = (
                 protocol={"scale": 1.5},
                 panel="Learning rate, at squared error 0.05",
                 claim="larger steps lower complexity at the same squared error",
-                sign=-1,
             ),
             Sweep(
                 label="smoothed labels",
@@ -219,7 +203,6 @@ HEURISTICS = (
                 steps=2000,
                 panel="Learning rate, smoothed labels",
                 claim="larger steps lower complexity with smoothed labels",
-                sign=-1,
             ),
             ENTROPY,
             replace(
@@ -229,8 +212,6 @@ HEURISTICS = (
                 sign=1,
                 paper="falls; at this protocol margins grow faster instead",
                 measure="complexity",
-                axis="geometric complexity",
-                what="geometric complexity",
             ),
         ),
     ),

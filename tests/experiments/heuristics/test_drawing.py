@@ -3,7 +3,8 @@
 import pytest
 
 from netgrain.complexity.sweeps import SweepCurve
-from netgrain.experiments.heuristics.drawing import Panel, complexity, draw, overview
+from netgrain.experiments.heuristics.drawing import complexity, draw, overview
+from netgrain.experiments.heuristics.panels import Panel
 
 ROWS = [[3.0, 2.0, 1.0], [4.0, 3.0, 2.0]]
 PLAIN = SweepCurve((0.0, 0.1, 1.0), {"complexity": ROWS}, [[True] * 3, [True, True, False]])
