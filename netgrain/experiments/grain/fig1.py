@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,10 +20,12 @@ from torch import Tensor
 
 from netgrain.data.synthetic import doughnut
 from netgrain.experiments.claims import Claim, claim, decided
+from netgrain.experiments.grain.drawing import panels
+from netgrain.experiments.grain.grains import make_of, model_config
+from netgrain.experiments.grain.trials import Trials, left_out, until_decided
 from netgrain.families.members import Family
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import mean
-from netgrain.models.specs import load_model
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 175  # processor seconds at laptop scale
+NETWORKS = ("ResNet18", "MLP")
 PLANES = {"A": (0, 1), "B": (0, -1)}  # eigenvectors of G that span the plane
 GRID, REACH = 41, 2.6  # points per axis and half width of the square in which decisions are drawn
 AROUND = 6  # decisions are averaged over this many draws of the noise: that is where the data are
@@ -73,7 +77,7 @@ PRESETS = {
 class Result:
     config: Config
     accuracy: dict[str, dict[str, list[float]]]  # network → plane → per cent on the test set, one per seed
-    decisions: dict[str, dict[str, Tensor]]  # network → plane → (seeds, GRID, GRID) difference of the logits
+    decisions: dict[str, dict[str, list[Tensor]]]  # network → plane → (GRID, GRID) difference of the logits by seed
     strength: dict[str, tuple[float, float]]  # plane → eigenvalues of its axes over the largest
     left_out: int  # trainings that diverged, not averaged in
 
@@ -81,69 +85,52 @@ class Result:
 def run(config: Config, runner: Runner) -> Result:
     geometry = {"figure": 1, "part": "geometry", "size": config.size, "width": config.width, "members": config.members}
     (axes,) = runner.map(_axes, [geometry], "geometry")
-    work = partial(_one, {name: axes.arrays[name] for name in PLANES})
-    seeds = config.seeds
-    while True:
-        result = _collect(config, runner, work, geometry, axes, seeds)
-        more = min(seeds + 4, config.most_seeds)
-        if more == seeds or decided(claims(result)):
-            return result
-        if not runner.folder.writable and not runner.has(_units(config, geometry, more)):
-            return result
-        seeds = more
 
-
-def _units(config: Config, geometry: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
-    return [
-        {
+    def units(network: str, seed: int) -> list[dict[str, Any]]:
+        shared = {
             "figure": 1,
             "part": "training",
-            "geometry": dict(geometry),
+            "geometry": geometry,
             "network": network,
-            "plane": plane,
             "noise": config.noise,
             "samples": config.samples,
             "tests": config.tests,
             "steps": config.resnet_steps if network == "ResNet18" else config.mlp_steps,
             "seed": seed,
         }
-        for seed in range(seeds)
-        for network in ("ResNet18", "MLP")
-        for plane in PLANES
-    ]
+        return [{**shared, "plane": plane} for plane in PLANES]
+
+    return until_decided(
+        runner,
+        partial(_one, {name: axes.arrays[name] for name in PLANES}),
+        units,
+        dict.fromkeys(NETWORKS, (config.seeds, config.most_seeds)),
+        result=partial(result_of, config, axes),
+        undecided=lambda result: () if decided(claims(result)) else NETWORKS,
+        step=4,
+    )
 
 
-def _collect(config: Config, runner: Runner, work: Any, geometry: Any, axes: Outcome, seeds: int) -> Result:
-    units = _units(config, geometry, seeds)
-    outcomes = runner.map(work, units, "trainings")
-    scores: dict[str, dict[str, list[float]]] = {n: {p: [] for p in PLANES} for n in ("ResNet18", "MLP")}
-    maps: dict[str, dict[str, list[Tensor]]] = {n: {p: [] for p in PLANES} for n in scores}
-    bad = {(u["network"], u["seed"]) for u, o in zip(units, outcomes, strict=True) if o.numbers["diverged"]}
-    for unit, outcome in zip(units, outcomes, strict=True):
-        if (unit["network"], unit["seed"]) in bad:
-            continue  # planes are compared seed by seed, so a seed leaves as a whole
-        scores[unit["network"]][unit["plane"]].append(100 * outcome.numbers["accuracy"])
-        maps[unit["network"]][unit["plane"]].append(outcome.arrays["decision"])
-    stacked = {
-        n: {p: torch.stack(m) if m else torch.zeros(0, GRID, GRID) for p, m in v.items()} for n, v in maps.items()
+def result_of(config: Config, axes: Outcome, trials: Mapping[str, Trials]) -> Result:
+    decisions = {
+        n: {p: [row[k].arrays["decision"] for row in t.kept.values()] for k, p in enumerate(PLANES)}
+        for n, t in trials.items()
     }
     strength = {p: (axes.numbers[p][0], axes.numbers[p][1]) for p in PLANES}
-    return Result(config, scores, stacked, strength, len(bad))
+    scores = {n: t.columns("accuracy", PLANES) for n, t in trials.items()}
+    return Result(config, scores, decisions, strength, sum(t.left_out for t in trials.values()))
 
 
-def _family(network: str, size: int, width: float) -> Family:
-    if network == "ResNet18":
-        return load_model("resnet18:norm=batch", channels=1, image_size=size, outputs=2, width=width)
-    return load_model("mlp", channels=1, image_size=size, outputs=2)
+def _family(network: str, unit: Mapping[str, Any], activation: str = "relu") -> Family:
+    width = unit["width"] if network == "ResNet18" else 1.0
+    shape = (1, unit["size"], unit["size"])
+    return make_of(model_config(network, shape, activation=activation, normed=True, width=width))
 
 
 def _axes(unit: Mapping[str, Any]) -> Outcome:
     """The planes, from the geometry of the ResNet18 family (GELU: smooth at the origin, as the paper computes it)."""
-    size = unit["size"]
-    make = load_model(
-        "resnet18:norm=batch", channels=1, image_size=size, outputs=2, width=unit["width"], activation="gelu"
-    )
-    G = average_geometry(make, (1, size, size), members=unit["members"], output=("diff", 0, 1), workers=1)
+    make, shape = _family("ResNet18", unit, "gelu"), (1, unit["size"], unit["size"])
+    G = average_geometry(make, shape, members=unit["members"], output=("diff", 0, 1), workers=1)
     vectors, values = G.directions(), G.eigenvalues / G.eigenvalues[0]
     arrays = {p: torch.stack([vectors[i], vectors[j]]).float() for p, (i, j) in PLANES.items()}
     return Outcome({p: [float(values[i]), float(values[j])] for p, (i, j) in PLANES.items()}, arrays)
@@ -157,7 +144,7 @@ def _one(planes: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
         doughnut(u1, u2, unit[n], noise=unit["noise"], seed=derived_seed(seed, "doughnut", n))
         for n in ("samples", "tests")
     )
-    make = _family(unit["network"], unit["geometry"]["size"], unit["geometry"]["width"])
+    make = _family(unit["network"], unit["geometry"])
     settings = Settings(
         lr=0.05 if unit["network"] == "ResNet18" else 0.1, steps=unit["steps"], batch=125, decay="linear"
     )
@@ -187,12 +174,8 @@ def _grid(u1: Tensor, u2: Tensor) -> Tensor:
 
 
 def claims(result: Result) -> list[Claim]:
-    def gap(network: str) -> Any:
-        scores = result.accuracy[network]
-        return mean([a - b for a, b in zip(scores["A"], scores["B"], strict=True)])
-
-    note = f"{result.left_out} diverged seeds left out" if result.left_out else ""
-    A = mean(result.accuracy["ResNet18"]["A"])
+    gap = {n: mean([a - b for a, b in zip(by["A"], by["B"], strict=True)]) for n, by in result.accuracy.items()}
+    resnet, A, note = gap["ResNet18"], mean(result.accuracy["ResNet18"]["A"]), left_out(result.left_out)
     return [
         claim(
             "ResNet18 learns A", "test accuracy on A is 97 ± 2 %", A, low=95, high=99, paper="generalises", note=note
@@ -200,44 +183,34 @@ def claims(result: Result) -> list[Claim]:
         claim(
             "ResNet18 does worse on B",
             "A − B is at least 8 points, with a 95 % interval above 4",
-            gap("ResNet18"),
-            low=4 if gap("ResNet18") >= 8 else 8,
+            resnet,
+            low=4 if resnet >= 8 else 8,
             paper="generalises on A, not on B",
             note=note,
         ),
-        claim("MLP does not care", "A − B is within ± 2 points", gap("MLP"), low=-2, high=2, paper="learns both"),
+        claim("MLP does not care", "A − B is within ± 2 points", gap["MLP"], low=-2, high=2, paper="learns both"),
     ]
 
 
 def figure(result: Result) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 8.6), layout="constrained")
-    grid = figure.subplots(2, 2)
-    t = torch.linspace(-REACH, REACH, GRID).numpy()
-    angle = torch.linspace(0, 2 * math.pi, 200)
-    for row, network in enumerate(("ResNet18", "MLP")):
-        for column, plane in enumerate(PLANES):
-            ax = grid[row, column]
-            for radius, colour in ((1.0, "#0072b2"), (2.0, "#d55e00")):
-                ax.plot((radius * angle.cos()).numpy(), (radius * angle.sin()).numpy(), color=colour, lw=5, alpha=0.35)
-            for decision in result.decisions[network][plane]:
-                ax.contour(t, t, decision.numpy(), levels=[0.0], colors="#009e73", linewidths=1.2)
-            score = mean(result.accuracy[network][plane])
-            error = "" if math.isnan(score.stderr) else f" ± {score.stderr:.1f}"
-            ax.set_title(f"{network} on {plane}: {score.value:.1f}{error} % test accuracy", fontsize=11)
-            first, second = result.strength[plane]
-            ax.set_xlabel(f"u₁ (eigenvalue {_share(first)} of the largest)")
-            ax.set_ylabel(f"u₂ (eigenvalue {_share(second)} of the largest)")
-            ax.set_aspect("equal")
-            ax.set_xlim(-REACH, REACH)
-            ax.set_ylim(-REACH, REACH)
     seeds = len(result.accuracy["ResNet18"]["A"])
-    figure.suptitle(
+    figure, axes = panels(
         f"Two circles and the decision boundaries (green) of {seeds} networks trained on them\n"
         "A: both axes lead the spectrum of ResNet18's G.  B: u₂ is its last eigenvector.",
-        fontsize=12,
-    )
+        (8.4, 8.6), rows=2, columns=2,
+    )  # fmt: skip
+    t = torch.linspace(-REACH, REACH, GRID).numpy()
+    angle = torch.linspace(0, 2 * math.pi, 200)
+    for ax, (network, plane) in zip(axes, product(NETWORKS, PLANES), strict=True):
+        for radius, colour in ((1.0, "#0072b2"), (2.0, "#d55e00")):
+            ax.plot((radius * angle.cos()).numpy(), (radius * angle.sin()).numpy(), color=colour, lw=5, alpha=0.35)
+        for decision in result.decisions[network][plane]:
+            ax.contour(t, t, decision.numpy(), levels=[0.0], colors="#009e73", linewidths=1.2)
+        score = mean(result.accuracy[network][plane])
+        error = "" if math.isnan(score.stderr) else f" ± {score.stderr:.1f}"
+        ax.set_title(f"{network} on {plane}: {score.value:.1f}{error} % test accuracy", fontsize=11)
+        first, second = (f"(eigenvalue {_share(strength)} of the largest)" for strength in result.strength[plane])
+        ax.set(xlabel=f"u₁ {first}", ylabel=f"u₂ {second}", aspect="equal", xlim=(-REACH, REACH), ylim=(-REACH, REACH))
     return figure
 
 

@@ -9,13 +9,12 @@ seconds, laptop about eight minutes on two cores, paper for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import planted_claims
-from netgrain.experiments.grain.grains import COLOURS, grains_of, model_config
+from netgrain.experiments.grain.grains import COLOURS, grains_of
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     ENDS,
@@ -26,7 +25,7 @@ from netgrain.experiments.grain.planted_labels import (
     Judged,
     NetworksConfig,
     curves_by_network,
-    note_of,
+    models_of,
     paper_scale,
     smoke_scale,
     train_curves,
@@ -60,7 +59,7 @@ PRESETS = {
             "ViT": {"lr": 0.03, "batch": 64, "decay": "linear"},
         },
         steps={"MLP": (600,) * 3, "LeNet": (800,) * 3, "ResNet18": (200,) * 3, "ViT": (120, 150, 150)},
-        seeds=3, most_seeds=5, members=64, twins=True, device="cpu",
+        seeds=3, most_seeds=5, members=64, twins=True,
     ),
     "paper": Config(**paper_scale(NETWORKS)),
 }  # fmt: skip
@@ -75,43 +74,42 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
-    shape = (1, config.size, config.size)
-    widths = {n: config.width if n in ("ResNet18", "ViT") else 1.0 for n in NETWORKS}
-    models = {n: model_config(n, shape, activation="gelu", normed=True, width=widths[n]) for n in NETWORKS}
+    models = models_of(config, NETWORKS, (1, config.size, config.size), normed=True)
     grains = grains_of(runner, models, members=config.members, twins=config.twins)
     cells = curves_by_network(config, models, grains, audited=STRUCTURED)
-    first = grains["ViT"].block_of(0)[1]
-    found = train_curves(runner, config, cells, grains, lambda curves: _judged(curves, first))
-    return Result(config, found, first, twins_of(grains))
+    first, twins = grains["ViT"].block_of(0)[1], twins_of(grains)
+    return train_curves(runner, config, cells, grains, lambda curves: Result(config, curves, first, twins), _judged)
 
 
-def _judged(curves: Mapping[CurveName, AccuracyCurve], first: int) -> list[Judged]:
+def _judged(result: Result) -> list[Judged]:
+    curves = result.curves
     sharp = "about 100 % along the first eigenvectors, chance along the last"
     out = planted_claims.along_the_spectrum(curves, STRUCTURED, matrix="G", paper=sharp, audits=True)
     out += planted_claims.in_two_eigenspaces(
-        curves, lambda i: i < first, matrix="G", paper="generalises in the first eigenspace only"
+        curves, lambda i: i < result.first, matrix="G", paper="generalises in the first eigenspace only"
     )
     out += [_flat(CurveName("MLP", labels), curves[CurveName("MLP", labels)]) for labels in LABELS]
     linear = [CurveName(n, "linear") for n in NETWORKS]
-    return out + [planted_claims.fitted(name, curves[name]) for name in linear]
+    return out + [planted_claims.fitted(name, curves[name]) for name in linear] + planted_claims.narrow(result.twins)
 
 
 def _flat(name: CurveName, curve: AccuracyCurve) -> Judged:
     identity = "G is a multiple of the identity, so both directions are random: an identity, no evidence"
-    return claim(
+    return planted_claims.judged(
+        name,
+        curve,
         "does not care",
         "accuracy at the first index minus the last is within ± 3 points",
         planted_claims.per_seed(curve, lambda row: row[0] - row[-1]),
         low=-3,
         high=3,
         paper="the same along all directions",
-        note=note_of(curve, identity, unlearnt(curve)),
-        subject=str(name),
-    ), (name,)
+        notes=[identity, unlearnt(curve)],
+    )
 
 
 def claims(result: Result) -> list[Claim]:
-    return [c for c, _ in _judged(result.curves, result.first)] + planted_claims.narrow(result.twins)
+    return [c for c, _ in _judged(result)]
 
 
 def figure(result: Result) -> Figure:

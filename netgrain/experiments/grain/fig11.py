@@ -8,13 +8,12 @@ Cost: smoke seconds, laptop about a minute on two cores, paper for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import planted_claims
-from netgrain.experiments.grain.grains import grains_of, images_found, make_of, model_config
+from netgrain.experiments.grain.grains import grains_of, images_found, make_of, model_config, shape_in
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     GRID,
@@ -27,6 +26,7 @@ from netgrain.experiments.grain.planted_labels import (
     planted_curve,
     train_curves,
 )
+from netgrain.experiments.grain.trials import joined
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ PRESETS = {
     "smoke": Config(
         images="digits", size=16, samples=100, tests=64, labels=("linear",), indices=(0, -1),
         training={"lr": 0.1, "batch": 32, "decay": "linear"}, steps={"linear": 3},
-        seeds=2, most_seeds=2, members=4, device="cpu",
+        seeds=2, most_seeds=2, members=4,
     ),
     "laptop": Config(
         images="auto", size=16, samples=10_800, tests=2000, labels=("linear",), indices=(0, 10, 60, 120, 240, 480, -1),
         training={"lr": 0.3, "batch": 128, "decay": "linear", "clip": 0.5}, steps={"linear": 700},
-        seeds=3, most_seeds=5, members=64, device="cpu",
+        seeds=3, most_seeds=5, members=64,
     ),
     "paper": Config(
         images="cifar10", size=32, samples=50_000, tests=10_000, labels=LABELS, indices=GRID,
@@ -76,10 +76,8 @@ def run(config: Config, runner: Runner) -> Result:
     # digits are fewer than asked for, and then all of them are used
     pool = {"name": name, "size": config.size, "samples": config.samples, "tests": config.tests}
     pools = {"images": pool, "isotropic": None}
-    channels = {"images": 1 if name == "digits" else 3, "isotropic": 1}
-    models = {
-        data: model_config(NETWORK, (channels[data], config.size, config.size), activation="gelu") for data in MATRIX
-    }
+    shapes = {"images": shape_in(pool), "isotropic": (1, config.size, config.size)}
+    models = {data: model_config(NETWORK, shapes[data], activation="gelu") for data in MATRIX}
     grains = {
         data: grains_of(runner, {data: model}, members=config.members, images=pools[data])[data]
         for data, model in models.items()
@@ -90,38 +88,36 @@ def run(config: Config, runner: Runner) -> Result:
             labels,
             models[data],
             grains[data],
+            about={"name": data, "images": pools[data]},
             indices=config.indices,
             samples=config.samples,
             settings={**config.training, "steps": config.steps[labels]},
             images=pools[data],
-            about={"images": pools[data]},
-            grain_name=data,
         )
         for data in MATRIX
         for labels in config.labels
     }
     parameters = {data: sum(p.numel() for p in make_of(m)().parameters()) for data, m in models.items()}
-    found = train_curves(runner, config, cells, grains, lambda curves: _judged(config, curves, parameters))
-    return Result(config, name, found, parameters)
+    return train_curves(runner, config, cells, grains, lambda curves: Result(config, name, curves, parameters), _judged)
 
 
-def _judged(config: Config, curves: Mapping[CurveName, AccuracyCurve], parameters: Mapping[str, int]) -> list[Judged]:
+def _judged(result: Result) -> list[Judged]:
     out: list[Judged] = []
-    for name, curve in curves.items():
-        count = parameters[name.panel]
-        ratio = f"{count} parameters, {config.samples / count:.2f} samples for each"
+    for name, curve in result.curves.items():
+        count = result.parameters[name.panel]
+        ratio = f"{count} parameters, {result.config.samples / count:.2f} samples for each"
         found = [
             planted_claims.falls(name, curve, "high along the first eigenvectors, chance along the last"),
             planted_claims.predicted_order(name, curve, matrix=MATRIX[name.panel]),
         ]
         if name == NOISY:
             found.append(planted_claims.beyond_noise(name, curve))
-        out += [(replace(c, note="; ".join(filter(None, (c.note, ratio)))), names) for c, names in found]
+        out += [(replace(c, note=joined(c.note, ratio)), names) for c, names in found]
     return out
 
 
 def claims(result: Result) -> list[Claim]:
-    return [c for c, _ in _judged(result.config, result.curves, result.parameters)]
+    return [c for c, _ in _judged(result)]
 
 
 def figure(result: Result) -> Figure:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import fig12
 from netgrain.experiments.grain.fig12 import Config, Result
-from netgrain.experiments.grain.following import MORE
-from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:
@@ -35,19 +33,10 @@ def run(config: Config, runner: Runner) -> Result:
 
 
 def claims(result: Result) -> list[Claim]:
-    return [
-        claim(
-            f"gap with {kind} samples",
-            f"with {samples} samples the train accuracy at the last epoch is larger on G than on flip(G), in points",
-            mean(result.gap(samples)),
-            subject="ResNet18",
-            low=MORE,
-            paper="a gap at every size, once the number of steps is fixed",
-            note=result.describe(),
-        )
-        for kind, samples in (("few", min(result.pairs)), ("many", max(result.pairs)))
-    ]
+    paper = "a gap at every size, once the number of steps is fixed"
+    ends = {"few": min(result.pairs), "many": max(result.pairs)}
+    return [fig12.gap_with(kind, samples, result, paper) for kind, samples in ends.items()]
 
 
 def figure(result: Result) -> Figure:
-    return fig12.panels(result, "ResNet18, more data with larger batches: the same number of steps")
+    return fig12.draw(result, "ResNet18, more data with larger batches: the same number of steps")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain.grains import grains_of, model_config
-from netgrain.experiments.grain.planted_claims import POSITIVE, drop, per_seed
+from netgrain.experiments.grain.planted_claims import drop, judged, per_seed
 from netgrain.experiments.grain.planted_drawing import Line, Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     FIFTY,
@@ -26,10 +27,10 @@ from netgrain.experiments.grain.planted_labels import (
     CurveName,
     Judged,
     OneNetworkConfig,
-    note_of,
     planted_curve,
     train_curves,
 )
+from netgrain.experiments.grain.trials import MORE
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
@@ -52,12 +53,12 @@ PRESETS = {
     "smoke": Config(
         size=16, width=1 / 32, samples=64, tests=64, labels=("linear",), indices=(0, -1),
         training={"batch": 32, "decay": "linear"}, steps={"linear": 3},
-        seeds=2, most_seeds=2, members=4, device="cpu",
+        seeds=2, most_seeds=2, members=4,
     ),
     "laptop": Config(
         size=16, width=None, samples=1500, tests=2000, labels=("linear",), indices=(0, 10, 240, -1),
         training={"batch": 32, "decay": "linear", "clip": 0.5}, steps={"linear": 200},
-        seeds=3, most_seeds=4, members=64, device="cpu",
+        seeds=3, most_seeds=4, members=64,
     ),
     "paper": Config(
         size=32, width=1.0, samples=10_000, tests=10_000, labels=LABELS, indices=GRID,
@@ -87,6 +88,7 @@ def run(config: Config, runner: Runner) -> Result:
             labels,
             model,
             grains[NETWORK],
+            about={"name": NETWORK},
             indices=config.indices,
             samples=config.samples,
             settings={**config.training, "lr": lr, "steps": config.steps[labels]},
@@ -94,42 +96,42 @@ def run(config: Config, runner: Runner) -> Result:
         for labels in config.labels
         for lr in RATES
     }
-    return Result(config, train_curves(runner, config, cells, grains, lambda curves: _judged(config, curves)))
+    return train_curves(runner, config, cells, grains, partial(Result, config), _judged)
 
 
-def _judged(config: Config, curves: Mapping[CurveName, AccuracyCurve]) -> list[Judged]:
+def _judged(result: Result) -> list[Judged]:
     out: list[Judged] = []
-    for labels in config.labels:
+    for labels in result.config.labels:
         names = [curve_name(labels, lr) for lr in RATES]
-        out += [_same_preference(name, curves[name]) for name in names]
-        out.append(_worst(labels, names, curves))
+        out += [_same_preference(name, result.curves[name]) for name in names]
+        out.append(_worst(labels, names, result.curves))
     return out
 
 
 def _same_preference(name: CurveName, curve: AccuracyCurve) -> Judged:
-    train = mean([sum(row) / len(row) for row in curve.train.values()])
-    return claim(
+    train = mean([mean(row) for row in curve.train.values()])
+    return judged(
+        name,
+        curve,
         "same preference",
         "mean accuracy of the first two indices minus the last is positive",
         per_seed(curve, drop),
-        low=POSITIVE,
         paper="falls with the eigenvalue at every learning rate",
-        note=note_of(curve, f"train accuracy {train.value:.1f} %"),
-        subject=str(name),
-    ), (name,)
+        notes=[f"train accuracy {train.value:.1f} %"],
+    )
 
 
 def _worst(labels: str, names: Sequence[CurveName], curves: Mapping[CurveName, AccuracyCurve]) -> Judged:
     """The best of the other rates against the smallest, seed by seed; a seed has no say in which rate is its best."""
     seeds = [s for s in curves[names[0]].accuracy if all(s in curves[n].accuracy for n in names)]
-    overall = {n: {s: sum(curves[n].accuracy[s]) / len(curves[n].indices) for s in seeds} for n in names}
+    overall = {n: {s: mean(curves[n].accuracy[s]).value for s in seeds} for n in names}
     best = {s: max(names[:-1], key=lambda n, s=s: sum(overall[n][t] for t in seeds if t != s)) for s in seeds}  # type: ignore[misc]
     chosen = sorted({name.line for name in best.values()})
     return claim(
         "the smallest learning rate is worst",
         f"accuracy over all indices at the best learning rate minus that at {RATES[-1]:g} is positive",
         mean([overall[best[s]][s] - overall[names[-1]][s] for s in seeds]),
-        low=POSITIVE,
+        low=MORE,
         paper="small learning rates do worse overall",
         note=f"best, by the other seeds: {', '.join(chosen)}",
         subject=labels,
@@ -137,7 +139,7 @@ def _worst(labels: str, names: Sequence[CurveName], curves: Mapping[CurveName, A
 
 
 def claims(result: Result) -> list[Claim]:
-    return [c for c, _ in _judged(result.config, result.curves)]
+    return [c for c, _ in _judged(result)]
 
 
 def figure(result: Result) -> Figure:

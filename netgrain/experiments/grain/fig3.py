@@ -11,18 +11,19 @@ larger learning rates instead of thousands of steps. Cost: smoke seconds, laptop
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from netgrain.data.synthetic import gaussian_like
-from netgrain.experiments.claims import UNDECIDED, Claim, claim
+from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import following
-from netgrain.experiments.grain.following import MORE
-from netgrain.experiments.grain.grains import NARROW, model_config, until_decided
+from netgrain.experiments.grain.drawing import band, dotted, legend_below, panels
+from netgrain.experiments.grain.grains import NARROW, model_config
+from netgrain.experiments.grain.trials import MORE, Trials, curve_of, joined, open_subjects, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
@@ -36,36 +37,42 @@ if TYPE_CHECKING:
 COST = 115  # processor seconds at laptop scale
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 LAWS = {"G": False, "flip(G)": True}
+Key = TypeVar("Key", bound=Hashable)
+R = TypeVar("R")
 SAME = "an identity, no evidence: G ∝ I, so both data are the same law"
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class GaussianConfig:
+    """What figures 3, 12 and 13 have to know."""
+
     size: int
-    widths: dict[str, float]  # of networks that are not at full width
-    method: str  # how G is known: "auto" (closed form; ViT sampled) or "sampled"
+    method: str = "auto"  # how G is known: "auto" (closed form; ViT sampled) or "sampled"
     geometry_members: int  # networks behind a sampled G, or points behind a closed form
+    probes: int  # points per member at which ∇ₓf is taken
+    seeds: int  # members to begin with
+    most_seeds: int  # added while a claim is undecided
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(GaussianConfig):
+    widths: dict[str, float]  # of networks that are not at full width
     samples: int
     batch: int
     epochs: dict[str, int]
     lr: dict[str, float]
-    probes: int  # points per member at which ∇ₓf is taken
-    seeds: int  # members to begin with
-    most_seeds: int  # added two by two to a network while one of its claims is undecided
-    device: str
 
 
 PRESETS = {
     "smoke": Config(
-        size=16, widths={"LeNet": 0.5, "ResNet18": 1 / 32, "ViT": 1 / 12}, method="auto", geometry_members=4,
-        samples=32, batch=16, epochs=dict.fromkeys(NETWORKS, 3), lr=dict.fromkeys(NETWORKS, 0.1), probes=2,
-        seeds=3, most_seeds=3, device="cpu",
+        size=16, widths={"LeNet": 0.5, "ResNet18": 1 / 32, "ViT": 1 / 12}, geometry_members=4, samples=32, batch=16,
+        epochs=dict.fromkeys(NETWORKS, 3), lr=dict.fromkeys(NETWORKS, 0.1), probes=2, seeds=3, most_seeds=3,
     ),
     "laptop": Config(
-        size=16, widths=NARROW, method="auto", geometry_members=64, samples=256, batch=64,
+        size=16, widths=NARROW, geometry_members=64, samples=256, batch=64,
         epochs={"MLP": 40, "LeNet": 100, "ResNet18": 40, "ViT": 30},
-        lr={"MLP": 0.1, "LeNet": 0.3, "ResNet18": 0.7, "ViT": 0.1}, probes=8,
-        seeds=6, most_seeds=8, device="cpu",
+        lr={"MLP": 0.1, "LeNet": 0.3, "ResNet18": 0.7, "ViT": 0.1}, probes=8, seeds=6, most_seeds=8,
     ),
     "paper": Config(
         size=32, widths={}, method="sampled", geometry_members=10_000, samples=10_000, batch=128,
@@ -75,30 +82,65 @@ PRESETS = {
 }  # fmt: skip
 
 
-# --- one network on both laws -------------------------------------------------------------------------------------
+# --- pairs of trainings on both laws ------------------------------------------------------------------------------
 
 
-def gaussian_units(
-    m: Mapping[str, Any], *, method: str, members: int, samples: int, settings: Settings, probes: int, seeds: int
-) -> list[dict[str, Any]]:
-    """For every seed one training on either law; method and members: how G is known."""
-    return [
-        {
+@dataclass(frozen=True)
+class Cell:
+    """One network, and how it is trained on both laws."""
+
+    network: str
+    samples: int
+    batch: int
+    epochs: int
+    lr: float
+    every: int = 1  # epochs from one look at the geometry to the next
+
+    def units(self, model: Mapping[str, Any], config: GaussianConfig, seed: int) -> list[dict[str, Any]]:
+        """The training of a seed on either law."""
+        snapshots = following.snapshots_by_epoch(self.samples, self.batch, self.epochs, self.every)
+        settings = Settings(
+            lr=self.lr, steps=snapshots[-1], batch=self.batch, decay="linear", clip=0.5, snapshots=snapshots
+        )
+        shared = {
             "part": "training on Gaussian data",
-            "model": dict(m),
-            "start": {"method": method, "members": members},
-            "law": law,
-            "samples": samples,
+            "model": dict(model),
+            "start": {"method": config.method, "members": config.geometry_members},
+            "samples": self.samples,
             "settings": settings.as_dict(),
-            "probes": probes,
+            "probes": config.probes,
             "seed": seed,
         }
-        for seed in range(seeds)
-        for law in LAWS
-    ]
+        return [{**shared, "law": law} for law in LAWS]
 
 
-def gaussian_member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, Any]) -> Outcome:
+def train_pairs(
+    runner: Runner,
+    config: GaussianConfig,
+    widths: Mapping[str, float],
+    cells: Mapping[Key, Cell],
+    *,
+    result: Callable[[dict[str, Geometry], dict[Key, Pair]], R],
+    undecided: Callable[[R], Iterable[Key]],
+    step: int,
+) -> R:
+    """Train every cell on data like G and like flip(G) of its network; widths: of the networks, by name."""
+    shape = (1, config.size, config.size)
+    models = {n: model_config(n, shape, activation="relu", width=width) for n, width in widths.items()}
+    G = following.starts(runner, models, method=config.method, members=config.geometry_members)
+    return until_decided(
+        runner,
+        partial(_member, G, config.device),
+        lambda key, seed: cells[key].units(models[cells[key].network], config, seed),
+        # for an MLP both laws are one, which more seeds would only say again
+        {k: (config.seeds, config.seeds if c.network == "MLP" else config.most_seeds) for k, c in cells.items()},
+        result=lambda trials: result(G, {key: pair_of(t) for key, t in trials.items()}),
+        undecided=undecided,
+        step=step,
+    )
+
+
+def _member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, Any]) -> Outcome:
     """One member on its own draw of the data, with random labels."""
     m, seed = unit["model"], unit["seed"]
     flipped = LAWS[unit["law"]]
@@ -130,17 +172,13 @@ class Pair:
         return f"{self.left_out} diverged seeds left out with their partners" if self.left_out else ""
 
 
-def pair_of(units: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> Pair:
-    bad = {u["seed"] for u, o in zip(units, outcomes, strict=True) if o.numbers["diverged"]}
-    seeds = sorted({u["seed"] for u in units} - bad)
-    mine: dict[str, list[Outcome]] = {law: [] for law in LAWS}
-    for unit, outcome in zip(units, outcomes, strict=True):
-        if unit["seed"] not in bad:
-            mine[unit["law"]].append(outcome)
+def pair_of(trials: Trials) -> Pair:
+    seeds = list(trials.kept)
+    mine = {law: [row[k] for row in trials.kept.values()] for k, law in enumerate(LAWS)}
     accuracy = {law: [o.numbers["train"] for o in found] for law, found in mine.items()}
-    if len(mine["G"]) < 2:
-        nothing = Estimate(math.nan, math.nan, len(mine["G"]))
-        return Pair(seeds, accuracy, {law: [] for law in LAWS}, nothing, nothing, len(bad))
+    if len(seeds) < 2:
+        nothing = Estimate(math.nan, math.nan, len(seeds))
+        return Pair(seeds, accuracy, {law: [] for law in LAWS}, nothing, nothing, trials.left_out)
     rows = {law: torch.stack([o.arrays["rows"] for o in found]) for law, found in mine.items()}
     apart, plain = ({law: following.velocity_of(r, own=own) for law, r in rows.items()} for own in (False, True))
     turned = {
@@ -151,51 +189,43 @@ def pair_of(units: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> 
         ]
         for law in LAWS
     }
-    differences = [
+    velocity, plug_in = (
         following.combined(torch.sub, *(following.average(kind[law]) for law in LAWS)) for kind in (apart, plain)
-    ]
-    return Pair(
-        seeds, accuracy, turned, following.estimate(differences[0]), following.as_it_stands(differences[1]), len(bad)
     )
+    return Pair(seeds, accuracy, turned, following.estimate(velocity), following.as_it_stands(plug_in), trials.left_out)
 
 
-def draw_pair(ax: Any, pair: Pair, every: int = 1, colour: str = "#0072b2") -> None:
+def draw_pair(ax: Any, pair: Pair, every: int = 1) -> None:
     """Train accuracy on the left axis, velocity (over `every` epochs) on the right one; dashed for flip(G)."""
     right = ax.twinx()
     for law, style in (("G", "-"), ("flip(G)", "--")):
-        curve = following.curve_of(pair.accuracy[law])
-        values = torch.tensor([v.value for v in curve])
-        errors = torch.tensor([v.stderr for v in curve]).nan_to_num(0.0)
-        epochs = every * torch.arange(len(curve))
-        ax.plot(epochs, values, style, color="#009e73", lw=1.8, label=f"train accuracy, {law}")
-        ax.fill_between(epochs, values - errors, values + errors, color="#009e73", alpha=0.15, lw=0)
-        speed = [v.plug_in for v in pair.turned[law]]
-        right.plot(epochs[1:], speed, style, color=colour, lw=1.4, label=f"velocity, {law}")
-        apart = [v.value for v in pair.turned[law]]
-        right.plot(epochs[1:], apart, style, color=colour, lw=0.8, alpha=0.45)
-    ax.axhline(50, color="#666666", lw=0.8, ls=":")
-    ax.set_ylim(40, 102)
-    right.set_ylim(bottom=0)
-    ax.set_xlabel("epoch")
+        curve = curve_of(pair.accuracy[law])
+        epochs = [every * k for k in range(len(curve))]
+        band(ax, epochs, curve, alpha=0.15, ls=style, color="#009e73", lw=1.8)
+        right.plot(epochs[1:], [v.plug_in for v in pair.turned[law]], style, color="#0072b2", lw=1.4)
+        right.plot(epochs[1:], [v.value for v in pair.turned[law]], style, color="#0072b2", lw=0.8, alpha=0.45)
+    dotted(ax, 50, "#666666")
+    ax.set(ylim=(40, 102), xlabel="epoch")
     ax.set_ylabel("train accuracy, %", color="#009e73")
-    right.set_ylabel("velocity 1 − Corr(Gᵗ, Gᵗ⁻¹)", color=colour)
+    right.set_ylim(bottom=0)
+    right.set_ylabel("velocity 1 − Corr(Gᵗ, Gᵗ⁻¹)", color="#0072b2")
 
 
-def legend(figure: Any) -> None:
+def legend(figure: Figure) -> None:
     """One legend below all panels, in words for what every panel of `draw_pair` shows."""
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color="#009e73", lw=1.8, label="train accuracy on G (band: ± 1 standard error)"),
-        Line2D([], [], color="#009e73", lw=1.8, ls="--", label="train accuracy on flip(G)"),
-        Line2D([], [], color="#0072b2", lw=1.4, label="velocity on G, plug-in (thin: different members only)"),
-        Line2D([], [], color="#0072b2", lw=1.4, ls="--", label="velocity on flip(G)"),
-        Line2D([], [], color="#666666", lw=0.8, ls=":", label="chance"),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    looks = {
+        "train accuracy on G (band: ± 1 standard error)": ("#009e73", 1.8, "-"),
+        "train accuracy on flip(G)": ("#009e73", 1.8, "--"),
+        "velocity on G, plug-in (thin: different members only)": ("#0072b2", 1.4, "-"),
+        "velocity on flip(G)": ("#0072b2", 1.4, "--"),
+        "chance": ("#666666", 0.8, ":"),
+    }
+    legend_below(figure, [Line2D([], [], color=c, lw=w, ls=s, label=text) for text, (c, w, s) in looks.items()], 3)
 
 
-# --- the run ------------------------------------------------------------------------------------------------------
+# --- the figure ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,47 +236,21 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
-    shape = (1, config.size, config.size)
-    models = {n: model_config(n, shape, activation="relu", width=config.widths.get(n, 1.0)) for n in NETWORKS}
-    start: dict[str, Any] = {"method": config.method, "members": config.geometry_members}
-    G = following.starts(runner, models, **start)
-    traces = {}
-    for n, g in G.items():
-        flipped = g.flip().eigenvalues
-        traces[n] = float(flipped.sum() / flipped[0] * g.eigenvalues[0] / g.eigenvalues.sum())
-    work = partial(gaussian_member, G, config.device)
-
-    def units_of(network: str, seeds: int) -> list[dict[str, Any]]:
-        snapshots = following.snapshots_by_epoch(config.samples, config.batch, config.epochs[network])
-        settings = Settings(
-            lr=config.lr[network],
-            steps=snapshots[-1],
-            batch=config.batch,
-            decay="linear",
-            clip=0.5,
-            snapshots=snapshots,
-        )
-        return gaussian_units(
-            models[network], **start, samples=config.samples, settings=settings, probes=config.probes, seeds=seeds
-        )
-
-    def units(count: Mapping[str, int]) -> list[dict[str, Any]]:
-        return [u for n, seeds in count.items() for u in units_of(n, seeds)]
-
-    def collect(count: Mapping[str, int]) -> Result:
-        runner.map(work, units(count), "trainings")
-        pairs = {}
-        for n, seeds in count.items():
-            mine = units_of(n, seeds)
-            pairs[n] = pair_of(mine, runner.map(work, mine, f"{n} read"))
+    def result(G: Mapping[str, Geometry], pairs: dict[str, Pair]) -> Result:
+        traces = {}
+        for n, g in G.items():
+            flipped = g.flip().eigenvalues
+            traces[n] = float(flipped.sum() / flipped[0] * g.eigenvalues[0] / g.eigenvalues.sum())
         return Result(config, pairs, traces)
 
-    def undecided(result: Result) -> list[str]:
-        open_ = {c.subject for c in claims(result) if c.verdict == UNDECIDED}
-        return [n for n in NETWORKS if n != "MLP" and n in open_]
-
-    return until_decided(
-        runner, NETWORKS, seeds=config.seeds, most=config.most_seeds, units=units, collect=collect, undecided=undecided
+    return train_pairs(
+        runner,
+        config,
+        {n: config.widths.get(n, 1.0) for n in NETWORKS},
+        {n: Cell(n, config.samples, config.batch, config.epochs[n], config.lr[n]) for n in NETWORKS},
+        result=result,
+        undecided=lambda result: open_subjects(claims(result)),
+        step=2,
     )
 
 
@@ -254,28 +258,28 @@ def claims(result: Result) -> list[Claim]:
     found = []
     for network, pair in result.pairs.items():
         same = network == "MLP"
-        bounds: dict[str, Any] = {"low": 0.0, "high": 0.0} if same else {"low": MORE}
         says = "equals that" if same else "is larger than"
-        notes = [pair.note, SAME if same else "", _trace(result.traces[network])]
+        judged = partial(
+            claim,
+            subject=network,
+            low=0.0 if same else MORE,
+            high=0.0 if same else None,
+            paper="the same curves" if same else "larger for G",
+        )
+        note = joined(pair.note, SAME if same else "", _trace(result.traces[network]))
         apart = f"over different members only {pair.velocity.value:.2g} ± {pair.velocity.stderr:.2g}"
         found += [
-            claim(
+            judged(
                 "velocity",
                 f"the velocity on G {says} on flip(G): mean over epochs, plug-in as in the paper",
                 pair.plug_in,
-                subject=network,
-                **bounds,
-                paper="the same curves" if same else "larger for G",
-                note="; ".join(n for n in [*notes, apart] if n),
+                note=joined(note, apart),
             ),
-            claim(
+            judged(
                 "train accuracy",
                 f"the train accuracy on G {says} on flip(G): mean over epochs, in points",
                 mean(pair.gaps(slice(1, None))),
-                subject=network,
-                **bounds,
-                paper="the same curves" if same else "larger for G",
-                note="; ".join(n for n in notes if n),
+                note=note,
             ),
         ]
     return found
@@ -286,14 +290,11 @@ def _trace(ratio: float) -> str:
 
 
 def figure(result: Result) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 7.4), layout="constrained")
-    axes = figure.subplots(2, 2).flatten()
+    title = "Random labels on data shaped like G and like flip(G)"
+    figure, axes = panels(title, (11, 7.4), rows=2, columns=2)
     for ax, (network, pair) in zip(axes, result.pairs.items(), strict=True):
         draw_pair(ax, pair)
         trace = _trace(result.traces[network])
         ax.set_title(f"{network}, {len(pair.accuracy['G'])} members" + (f" ({trace})" if trace else ""), fontsize=11)
     legend(figure)
-    figure.suptitle("Random labels on data shaped like G and like flip(G)", fontsize=12)
     return figure

@@ -10,13 +10,12 @@ and full width at paper scale. Cost: smoke seconds, laptop about seven minutes o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import planted_claims
-from netgrain.experiments.grain.grains import Grain, grains_of, images_found, model_config
+from netgrain.experiments.grain.grains import Grain, grains_of, images_found, shape_in
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     GRID,
@@ -25,6 +24,7 @@ from netgrain.experiments.grain.planted_labels import (
     Judged,
     NetworksConfig,
     curves_by_network,
+    models_of,
     paper_scale,
     smoke_scale,
     train_curves,
@@ -53,7 +53,7 @@ PRESETS = {
     "smoke": Config(images="digits", pool=200, **smoke_scale(NETWORKS)),
     "laptop": Config(
         images="auto", size=16, pool=6000, width=None,
-        samples={"LeNet": 1000, "ResNet18": 1000, "ViT": 1000}, tests=2000,
+        samples=dict.fromkeys(NETWORKS, 1000), tests=2000,
         grids={"LeNet": (GRID, SOME, SOME), "ResNet18": (GRID, FEW, FEW), "ViT": (SPACES,) * 3},
         training={
             "LeNet": {"lr": 0.2, "batch": 128, "decay": "linear", "clip": 0.5},
@@ -61,7 +61,7 @@ PRESETS = {
             "ViT": {"lr": 0.03, "batch": 64, "decay": "linear", "clip": 0.5},
         },
         steps={"LeNet": (700,) * 3, "ResNet18": (200,) * 3, "ViT": (150,) * 3},
-        seeds=3, most_seeds=4, members=64, twins=True, device="cpu",
+        seeds=3, most_seeds=4, members=64, twins=True,
     ),
     "paper": Config(images="cifar10", pool=50_000, **paper_scale(NETWORKS)),
 }  # fmt: skip
@@ -78,18 +78,17 @@ class Result:
 
 def run(config: Config, runner: Runner) -> Result:
     name = images_found(runner, config.images)
-    shape = (1 if name == "digits" else 3, config.size, config.size)
     pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests}
-    models = {
-        n: model_config(n, shape, activation="gelu", width=1.0 if n == "LeNet" else config.width) for n in NETWORKS
-    }
+    models = models_of(config, NETWORKS, shape_in(pool))
     grains = grains_of(runner, models, members=config.members, images=pool, twins=config.twins)
     alone = grains_of(runner, {"ViT": models["ViT"]}, members=config.members)["ViT"]
     cells = curves_by_network(config, models, grains, images=pool)
     asked = {i for curve, cell in cells.items() if curve.panel == "ViT" for i in cell.indices}
     first = {i: share(alone, grains["ViT"], i) for i in sorted(asked)}
-    found = train_curves(runner, config, cells, grains, lambda curves: _judged(curves, first))
-    return Result(config, name, found, first, twins_of(grains))
+    twins = twins_of(grains)
+    return train_curves(
+        runner, config, cells, grains, lambda curves: Result(config, name, curves, first, twins), _judged
+    )
 
 
 def share(G: Grain, GSG: Grain, index: int) -> float:
@@ -100,7 +99,8 @@ def share(G: Grain, GSG: Grain, index: int) -> float:
     return float((block @ top.T).square().sum() / (stop - start))
 
 
-def _judged(curves: Mapping[CurveName, AccuracyCurve], first: Mapping[int, float]) -> list[Judged]:
+def _judged(result: Result) -> list[Judged]:
+    curves, first = result.curves, result.first
     mixed = "; ".join(f"eigenvector {i}: {first[i]:.2f} in the first" for i in first if 0.05 < first[i] < 0.95)
     out = planted_claims.along_the_spectrum(
         curves, STRUCTURED, matrix="GSG", paper="high along the first eigenvectors, chance along the last"
@@ -111,11 +111,11 @@ def _judged(curves: Mapping[CurveName, AccuracyCurve], first: Mapping[int, float
     linear = {n: CurveName(n, "linear") for n in NETWORKS}
     out += [planted_claims.fitted(linear[n], curves[linear[n]]) for n in NETWORKS]
     out += [planted_claims.beyond_noise(linear[n], curves[linear[n]]) for n in STRUCTURED]
-    return out
+    return out + planted_claims.narrow(result.twins)
 
 
 def claims(result: Result) -> list[Claim]:
-    return [c for c, _ in _judged(result.curves, result.first)] + planted_claims.narrow(result.twins)
+    return [c for c, _ in _judged(result)]
 
 
 def figure(result: Result) -> Figure:

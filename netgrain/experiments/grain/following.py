@@ -25,8 +25,8 @@ from netgrain.families.members import Family, member
 from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.correlation import Deletions, distinct_pairs, jackknife_one
-from netgrain.geometry.estimate import Estimate, mean
-from netgrain.geometry.forms import Dense, Factored, Form
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -38,7 +38,6 @@ from netgrain.training.trained_members import train_member
 
 DIFFERENCE = ("diff", 0, 1)
 PATCH = 8  # of ViT
-MORE = 1e-9  # "larger": a difference that is exactly zero for all seeds is none
 TINY = 0.1  # of the first update: slopes are taken from this far behind the start to as far before it
 
 
@@ -346,12 +345,3 @@ def change_inside(rows: Tensor, among: Sequence[int], V: Tensor) -> Inside:
         return inside / norm - lowest - (chance(1.0) - lowest) * trace / norm
 
     return Inside(estimate(combined(torch.divide, *parts[:2])), chance(spread), estimate(combined(excess, *parts)))
-
-
-def dense(matrix: Tensor) -> Dense:
-    return Dense(matrix.double())
-
-
-def curve_of(values: Sequence[Sequence[float]]) -> list[Estimate]:
-    """Means over members at every snapshot, from one list a member."""
-    return [mean(list(column)) for column in zip(*values, strict=True)]

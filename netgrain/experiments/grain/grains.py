@@ -1,4 +1,4 @@
-"""What the experiments on geometry share: families, their grain, images, and seeds that are added until decided.
+"""What the experiments on geometry share: families, their grain, and images.
 
 A model in a unit is a plain mapping (`model_config`), which a run folder can keep. The grain of a family is its average
 geometry as eigenvalues, directions and blocks, computed once as a unit of its own and read by all others.
@@ -7,9 +7,9 @@ geometry as eigenvalues, directions and blocks, computed once as a unit of its o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,9 +35,6 @@ NARROW = {"ResNet18": 1 / 8, "ViT": 1 / 4, "VGG11": 1 / 8}  # widths at laptop s
 NORMS = {"ResNet18": "batch", "VGG11": "batch", "ViT": "layer"}  # of figures whose networks are normalised
 COLOURS = {"MLP": "#999999", "LeNet": "#0072b2", "ResNet18": "#d55e00", "ViT": "#009e73", "VGG11": "#cc79a7"}
 TWIN_MEMBERS = 16  # behind either side of Corr(G narrow, G full) where it is sampled
-
-R = TypeVar("R")
-Key = TypeVar("Key", bound=Hashable)
 
 
 # --- families -----------------------------------------------------------------------------------------------------
@@ -82,6 +79,11 @@ def make_of(model: Mapping[str, Any]) -> Family:
 
 def shape_of(model: Mapping[str, Any]) -> tuple[int, int, int]:
     return model["channels"], model["size"], model["size"]
+
+
+def shape_in(pool: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The shape of these images (arguments of `pictures`)."""
+    return 1 if pool["name"] == "digits" else 3, pool["size"], pool["size"]
 
 
 def device_named(device: str) -> torch.device:
@@ -244,31 +246,3 @@ def _enlarged(data: Dataset, factor: int, two: bool) -> Dataset:
     X = data.X.repeat_interleave(factor, -1).repeat_interleave(factor, -2) if factor > 1 else data.X
     y, classes = ((data.y >= 5).long(), ("below five", "five or more")) if two else (data.y, data.classes)
     return Dataset(X.contiguous(), y, data.name, classes, data.note)
-
-
-# --- seeds --------------------------------------------------------------------------------------------------------
-
-
-def until_decided(
-    runner: Runner,
-    cells: Iterable[Key],
-    *,
-    seeds: int,
-    most: int,
-    units: Callable[[Mapping[Key, int]], Sequence[Mapping[str, Any]]],
-    collect: Callable[[Mapping[Key, int]], R],
-    undecided: Callable[[R], Iterable[Key]],
-    step: int = 2,
-) -> R:
-    """Add seeds to those cells (networks, say) whose claims are undecided, until all are decided or `most` are used.
-
-    A folder that is only read gives what is in it.
-    """
-    count = dict.fromkeys(cells, seeds)
-    while True:
-        result = collect(count)
-        grow = {c: min(count[c] + step, most) for c in undecided(result) if count[c] < most}
-        more = {**count, **grow}
-        if not grow or (not runner.folder.writable and not runner.has(units(more))):
-            return result
-        count = more

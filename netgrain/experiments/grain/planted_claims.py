@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from netgrain.complexity.sweeps import spearman
-from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.claims import claim
 from netgrain.experiments.grain.planted_labels import (
     CHANCE,
     LABELS,
@@ -15,12 +15,11 @@ from netgrain.experiments.grain.planted_labels import (
     AccuracyCurve,
     CurveName,
     Judged,
-    note_of,
     unlearnt,
 )
+from netgrain.experiments.grain.trials import MORE, joined, left_out
 from netgrain.geometry.estimate import Estimate, mean
 
-POSITIVE = 1e-9  # what is called positive is at least this: no difference at all is none
 Curves = Mapping[CurveName, AccuracyCurve]
 
 
@@ -57,34 +56,46 @@ def remaining(indices: Sequence[int], row: Sequence[float], at: Iterable[int]) -
     return sum(kept) / len(kept)
 
 
+def judged(
+    name: CurveName,
+    curve: AccuracyCurve,
+    kind: str,
+    statement: str,
+    value: Estimate,
+    *,
+    low: float = MORE,
+    high: float | None = None,
+    paper: str = "",
+    notes: Sequence[str] = (),
+) -> Judged:
+    """A claim about one curve, which its seeds can decide; without other bounds that the value is positive."""
+    note = joined(left_out(curve.left_out), *notes)
+    return claim(kind, statement, value, low=low, high=high, paper=paper, note=note, subject=str(name)), (name,)
+
+
 def falls(name: CurveName, curve: AccuracyCurve, paper: str) -> Judged:
     """The drop of at least 30 points with an interval above 20."""
     value = per_seed(curve, drop)
-    return claim(
+    return judged(
+        name,
+        curve,
         "falls",
         "mean accuracy of the first two indices minus the last three is at least 30 points, its interval above 20",
         value,
         low=20 if value >= 30 else 30,
         paper=paper,
-        note=note_of(curve, unlearnt(curve)),
-        subject=str(name),
-    ), (name,)
+        notes=[unlearnt(curve)],
+    )
 
 
 def predicted_order(name: CurveName, curve: AccuracyCurve, *, matrix: str, low: float | None = None) -> Judged:
     """How well eigenvalues order accuracies; of linear labels at least 0.8 is asked, unless another bound is given."""
     if low is None:
-        low = 0.8 if name.line == "linear" else POSITIVE
-    least = f"at least {low:g}" if low > POSITIVE else "positive"
-    return claim(
-        "predicted order",
-        f"rank correlation between eigenvalue of {matrix} and test accuracy is {least}",
-        per_seed(curve, lambda row: order(curve, row)),
-        low=low,
-        paper="falls with the eigenvalue",
-        note=note_of(curve),
-        subject=str(name),
-    ), (name,)
+        low = 0.8 if name.line == "linear" else MORE
+    least = f"at least {low:g}" if low > MORE else "positive"
+    statement = f"rank correlation between eigenvalue of {matrix} and test accuracy is {least}"
+    value = per_seed(curve, lambda row: order(curve, row))
+    return judged(name, curve, "predicted order", statement, value, low=low, paper="falls with the eigenvalue")
 
 
 def audited(name: CurveName, curve: AccuracyCurve) -> Judged:
@@ -94,36 +105,24 @@ def audited(name: CurveName, curve: AccuracyCurve) -> Judged:
         for seed, row in curve.accuracy.items()
         if not any(map(math.isnan, curve.difficulty.get(seed, [math.nan])))
     ]
-    return claim(
-        "difficulty of the audit",
-        "rank correlation between test accuracy and minus the difficulty that netgrain audit gives is positive",
-        mean([r for r in rows if not math.isnan(r)]),
-        low=POSITIVE,
-        note=note_of(curve),
-        subject=str(name),
-    ), (name,)
+    statement = "rank correlation between test accuracy and minus the difficulty that netgrain audit gives is positive"
+    return judged(name, curve, "difficulty of the audit", statement, mean([r for r in rows if not math.isnan(r)]))
 
 
-def narrow(twins: Mapping[str, Estimate]) -> list[Claim]:
-    """A narrow family has the geometry of the full one."""
+def narrow(twins: Mapping[str, Estimate]) -> list[Judged]:
+    """A narrow family has the geometry of the full one, which no seed of a curve decides."""
     statement = "Corr(G of the narrow family, G at full width) is at least 0.95"
     return [
-        claim("narrow as full", statement, twin, low=0.95, paper="full width", subject=network)
+        (claim("narrow as full", statement, twin, low=0.95, paper="full width", subject=network), ())
         for network, twin in twins.items()
     ]
 
 
 def fitted(name: CurveName, curve: AccuracyCurve) -> Judged:
     """Train accuracy, mean over all indices of a seed."""
-    return claim(
-        "training samples are fitted",
-        "train accuracy is at least 99 %, mean over all indices",
-        mean([sum(row) / len(row) for row in curve.train.values()]),
-        low=99,
-        paper="100 %",
-        note=note_of(curve),
-        subject=str(name),
-    ), (name,)
+    statement = "train accuracy is at least 99 %, mean over all indices"
+    value = mean([mean(row) for row in curve.train.values()])
+    return judged(name, curve, "training samples are fitted", statement, value, low=99, paper="100 %")
 
 
 def sooner(curves: Curves, harder: CurveName) -> Judged:
@@ -134,14 +133,13 @@ def sooner(curves: Curves, harder: CurveName) -> Judged:
     pairs = [remaining(a.indices, a.accuracy[s], at) - remaining(b.indices, b.accuracy[s], at) for s in seeds]
     known = [p for p in pairs if not math.isnan(p)]
     lost = f"{len(pairs) - len(known)} seeds in which nothing was learnt at the first index" * (len(known) < len(pairs))
-    left = f"{a.left_out + b.left_out} diverged seeds left out" * (a.left_out + b.left_out > 0)
     return claim(
         "falls sooner than linear",
         "share of the first accuracy above chance that is kept at the other indices: linear minus this is positive",
         mean(known),
-        low=POSITIVE,
+        low=MORE,
         paper="sharper for more complex labels",
-        note="; ".join(filter(None, (lost, left))),
+        note=joined(lost, left_out(a.left_out + b.left_out)),
         subject=str(harder),
     ), ()  # told with the seeds there are: two curves would have to grow for it
 
@@ -150,19 +148,11 @@ def spaces(name: CurveName, curve: AccuracyCurve, inside: Sequence[bool], *, pap
     """Directions in the first of the two eigenspaces of a ViT's G (inside) against those in the second."""
 
     def gap(row: list[float]) -> float:
-        a = [x for x, top in zip(row, inside, strict=True) if top]
-        b = [x for x, top in zip(row, inside, strict=True) if not top]
-        return sum(a) / len(a) - sum(b) / len(b) if a and b else math.nan
+        first, second = ([x for x, top in zip(row, inside, strict=True) if top == side] for side in (True, False))
+        return mean(first) - mean(second)  # NaN where one of them is empty
 
-    return claim(
-        "first eigenspace",
-        "mean accuracy in the first eigenspace of G minus that in the second is positive",
-        per_seed(curve, gap),
-        low=POSITIVE,
-        paper=paper,
-        note=note_of(curve, note),
-        subject=str(name),
-    ), (name,)
+    statement = "mean accuracy in the first eigenspace of G minus that in the second is positive"
+    return judged(name, curve, "first eigenspace", statement, per_seed(curve, gap), paper=paper, notes=[note])
 
 
 def beyond_noise(name: CurveName, curve: AccuracyCurve) -> Judged:
@@ -171,15 +161,8 @@ def beyond_noise(name: CurveName, curve: AccuracyCurve) -> Judged:
     for seed, row in curve.accuracy.items():
         missed = [best - found for best, found in zip(curve.ceiling[seed], row, strict=True)]
         gaps.append(-drop(missed))
-    return claim(
-        "more than label noise",
-        "points below what the planted rule itself scores: last three indices minus the first two is positive",
-        mean(gaps),
-        low=POSITIVE,
-        paper="not looked at",
-        note=note_of(curve),
-        subject=str(name),
-    ), (name,)
+    statement = "points below what the planted rule itself scores: last three indices minus the first two is positive"
+    return judged(name, curve, "more than label noise", statement, mean(gaps), paper="not looked at")
 
 
 # --- what figures 4 and 10 say alike ------------------------------------------------------------------------------
@@ -208,5 +191,5 @@ def in_two_eigenspaces(
     for name in (CurveName("ViT", labels) for labels in LABELS):
         inside = [first(i) for i in curves[name].indices]
         out.append(spaces(name, curves[name], inside, paper=paper, note=note))
-        out.append(predicted_order(name, curves[name], matrix=matrix, low=POSITIVE))
+        out.append(predicted_order(name, curves[name], matrix=matrix, low=MORE))
     return out

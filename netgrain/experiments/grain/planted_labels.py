@@ -12,23 +12,19 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import Any, NamedTuple, TypeVar
 
 from netgrain.auditing.label_relevance import relevance
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import isotropic, planted
 from netgrain.experiments.claims import UNDECIDED, Claim
-from netgrain.experiments.grain.grains import Grain, device_named, make_of, pictures, until_decided
+from netgrain.experiments.grain.grains import Grain, model_config, pictures
+from netgrain.experiments.grain.trials import Trials, drawn, trained_accuracy, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings
-from netgrain.training.trained_members import train_member
 
 GRID = (0, 10, 20, 40, 60, 80, 120, 240, 480, -1)  # eigenvector indices of the paper-like grid; −1 is the last
 ENDS = (0, -1)
@@ -37,6 +33,7 @@ LABEL_NOISE = 0.2  # on images: variance over that of the channel
 CHANCE = 50.0
 NULL = 1e-10  # a share of the largest eigenvalue below which nothing is left
 LEARNT = 5.0  # points above chance below which a first accuracy is no yardstick for the others
+R = TypeVar("R")
 
 
 class CurveName(NamedTuple):
@@ -65,7 +62,7 @@ class PlantedConfig:
     seeds: int
     most_seeds: int
     members: int | None  # networks behind G where it is sampled
-    device: str
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,7 @@ class NetworksConfig(PlantedConfig):
     samples: Mapping[str, int]  # network → training samples
     grids: Mapping[str, Sequence[Sequence[int]]]  # network → indices for linear, quadratic, sinusoidal labels
     steps: Mapping[str, Sequence[int]]  # network → steps for linear, quadratic, sinusoidal labels
-    twins: bool  # compare G of narrow families with that at full width
+    twins: bool = False  # compare G of narrow families with that at full width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +98,7 @@ def smoke_scale(networks: Sequence[str]) -> dict[str, Any]:
         "grids": dict.fromkeys(networks, (ENDS,) * 3),
         "training": {key: {"lr": 0.1, "batch": 32, "decay": "linear"} for key in networks},
         "steps": dict.fromkeys(networks, (3, 3, 3)),
-        "seeds": 2, "most_seeds": 2, "members": 4, "twins": False, "device": "cpu",
+        "seeds": 2, "most_seeds": 2, "members": 4,
     }  # fmt: skip
 
 
@@ -112,7 +109,7 @@ def paper_scale(networks: Sequence[str]) -> dict[str, Any]:
         "grids": dict.fromkeys(networks, (GRID,) * 3),
         "training": {key: {"lr": 0.5, **PAPER_TRAINING} for key in networks},
         "steps": {n: (FIFTY if n == "LeNet" else THIRTY,) * 2 + (FIFTY,) for n in networks},
-        "seeds": 5, "most_seeds": 10, "members": 10_000, "twins": False, "device": "best",
+        "seeds": 5, "most_seeds": 10, "members": 10_000, "device": "best",
     }  # fmt: skip
 
 
@@ -149,19 +146,13 @@ def epsilon(labels: str, network: str) -> float:
 
 @dataclass(frozen=True)
 class PlantedCurve:
-    """One curve: plain values, which become the units of its trainings."""
+    """One curve before it is known: what its trainings have in common, and the indices it is asked about."""
 
-    network: str
-    labels: str
-    model: Mapping[str, Any]
-    data: Mapping[str, Any]  # {"epsilon": …} for isotropic data, {"images": …, "label_noise": …} for images
+    shared: Mapping[str, Any]
     indices: Sequence[int]
-    settings: Mapping[str, Any]  # of training
-    samples: int
-    tests: int
-    grain: str = ""  # name of the grain its directions come from (default: the network)
-    about: Mapping[str, Any] = field(default_factory=dict)  # what else determines that grain
-    audited: bool = False  # also ask an audit how difficult the training set is
+
+    def units(self, seed: int) -> list[dict[str, Any]]:
+        return [{**self.shared, "index": int(index), "seed": seed} for index in self.indices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,30 +174,40 @@ def planted_curve(
     model: Mapping[str, Any],
     grain: Grain,
     *,
+    about: Mapping[str, Any],
     indices: Sequence[int],
     samples: int,
     settings: Mapping[str, Any],
     images: Mapping[str, Any] | None = None,
-    about: Mapping[str, Any] | None = None,
-    grain_name: str = "",
     audited: bool = False,
 ) -> PlantedCurve:
-    """A curve on isotropic noise, or on images (arguments of `pictures`) with label noise."""
-    network = model["network"]
+    """A curve on isotropic noise, or on images (arguments of `pictures`) with label noise.
+
+    about: the name of the grain, and what determines it beside the members. settings: of training. audited: also ask
+    an audit how difficult the training set is.
+    """
+    noise = {"epsilon": epsilon(labels, model["network"])}
+    shared = {
+        "planted": labels,
+        "model": dict(model),
+        "data": noise if images is None else {"images": images, "label_noise": LABEL_NOISE},
+        "samples": samples,
+        "tests": config.tests,
+        "training": dict(settings),
+        "grain": {"members": config.members, **about},
+        "device": config.device,
+        "audited": audited,
+    }
     within = None if images is None else room(grain, images["name"])
-    return PlantedCurve(
-        network,
-        labels,
-        model,
-        {"epsilon": epsilon(labels, network)} if images is None else {"images": images, "label_noise": LABEL_NOISE},
-        grid(indices, len(grain.values), within=within),
-        settings,
-        samples,
-        config.tests,
-        grain=grain_name,
-        about={"members": config.members, **(about or {})},
-        audited=audited,
-    )
+    return PlantedCurve(shared, grid(indices, len(grain.values), within=within))
+
+
+def models_of(
+    config: NetworksConfig, networks: Sequence[str], shape: Sequence[int], *, normed: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The networks of figures 4 and 10, of which ResNet18 and ViT may be narrow."""
+    widths = {n: config.width if n in ("ResNet18", "ViT") else 1.0 for n in networks}
+    return {n: model_config(n, shape, activation="gelu", normed=normed, width=widths[n]) for n in networks}
 
 
 def curves_by_network(
@@ -224,11 +225,11 @@ def curves_by_network(
             labels,
             models[n],
             grains[n],
+            about={"name": n} if images is None else {"name": n, "images": images},
             indices=config.grids[n][k],
             samples=config.samples[n],
             settings={**config.training[n], "steps": config.steps[n][k]},
             images=images,
-            about=None if images is None else {"images": images},
             audited=n in audited,
         )
         for n in models
@@ -241,77 +242,47 @@ def twins_of(grains: Mapping[str, Grain]) -> dict[str, Estimate]:
     return {n: g.twin for n, g in grains.items() if g.twin is not None}
 
 
-def units(cells: Mapping[CurveName, PlantedCurve], seeds: Mapping[CurveName, int], device: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "planted": cell.labels,
-            "model": dict(cell.model),
-            "data": dict(cell.data),
-            "samples": cell.samples,
-            "tests": cell.tests,
-            "training": dict(cell.settings),
-            "grain": {"name": cell.grain or cell.network, **cell.about},
-            "index": int(index),
-            "seed": seed,
-            "device": device,
-            "audited": cell.audited,
-        }
-        for name, cell in cells.items()
-        for seed in range(seeds[name])
-        for index in cell.indices
-    ]
-
-
 def train_curves(
     runner: Runner,
     config: PlantedConfig,
     cells: Mapping[CurveName, PlantedCurve],
     grains: Mapping[str, Grain],
-    judge: Callable[[dict[CurveName, AccuracyCurve]], Iterable[Judged]],
-) -> dict[CurveName, AccuracyCurve]:
+    result: Callable[[dict[CurveName, AccuracyCurve]], R],
+    judged: Callable[[R], Iterable[Judged]],
+) -> R:
     """Train the networks of every curve, with more seeds for those on which an undecided claim depends."""
-    work = functools.partial(train_one, grains)
+    known: dict[CurveName, AccuracyCurve] = {}
 
-    def collect(count: Mapping[CurveName, int]) -> dict[CurveName, AccuracyCurve]:
-        asked = units(cells, count, config.device)
-        if not runner.has(asked):
-            for images in (c.data["images"] for c in cells.values() if "images" in c.data):
-                pictures(**images)  # read before workers are forked
-        found = iter(runner.map(work, asked, "trainings"))
-        return {
-            name: curve(cell, [[next(found).numbers for _ in cell.indices] for _ in range(count[name])])
-            for name, cell in cells.items()
-        }
+    def collect(trials: Mapping[CurveName, Trials]) -> R:
+        known.update({name: curve(cells[name].indices, t) for name, t in trials.items()})
+        return result(dict(known))
 
-    def undecided(found: dict[CurveName, AccuracyCurve]) -> set[CurveName]:
-        open_ = {name for c, names in judge(found) if c.verdict == UNDECIDED for name in names}
+    def undecided(found: R) -> set[CurveName]:
+        open_ = {name for c, names in judged(found) if c.verdict == UNDECIDED for name in names}
         # where not even the first index is learnt, more seeds decide nothing
-        return {name for name in open_ if not unlearnt(found[name])}
+        return {name for name in open_ if not unlearnt(known[name])}
 
     return until_decided(
         runner,
-        cells,
-        seeds=config.seeds,
-        most=config.most_seeds,
-        units=lambda count: units(cells, count, config.device),
-        collect=collect,
+        functools.partial(train_one, grains),
+        lambda name, seed: cells[name].units(seed),
+        dict.fromkeys(cells, (config.seeds, config.most_seeds)),
+        result=collect,
         undecided=undecided,
-        step=1,
+        images=next((c.shared["data"]["images"] for c in cells.values() if "images" in c.shared["data"]), None),
     )
 
 
-def curve(cell: PlantedCurve, rows: Sequence[Sequence[Mapping[str, Any]]]) -> AccuracyCurve:
-    """The numbers of a cell's units, rows of seeds, as one curve."""
-    kept = {seed: row for seed, row in enumerate(rows) if not any(n["diverged"] for n in row)}
-    some = rows[0]
+def curve(indices: Sequence[int], trials: Trials) -> AccuracyCurve:
+    """What the trainings of a curve found."""
     return AccuracyCurve(
-        list(cell.indices),
-        [n["eigenvalue"] for n in some],
-        {seed: [100 * n["accuracy"] for n in row] for seed, row in kept.items()},
-        {seed: [100 * n["train_accuracy"] for n in row] for seed, row in kept.items()},
-        {seed: [100 * n["ceiling"] for n in row] for seed, row in kept.items()},
-        len(rows) - len(kept),
-        {seed: [_or_nan(n.get("difficulty")) for n in row] for seed, row in kept.items()},
+        list(indices),
+        [o.numbers["eigenvalue"] for o in trials.rows[0]],
+        trials.per_cent("accuracy"),
+        trials.per_cent("train_accuracy"),
+        trials.per_cent("ceiling"),
+        trials.left_out,
+        {seed: [_or_nan(o.numbers.get("difficulty")) for o in row] for seed, row in trials.kept.items()},
     )
 
 
@@ -321,26 +292,16 @@ def _or_nan(value: float | None) -> float:
 
 def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """Train one network on labels along one direction."""
-    grain, seed = grains[unit["grain"]["name"]], unit["seed"]
-    top = float(grain.values[0])
-    numbers: dict[str, Any] = {
-        "index": unit["index"],
-        "eigenvalue": max(float(grain.values[unit["index"]]), 0.0) / top,
-        "diverged": False,
-        "accuracy": None,
-        "train_accuracy": None,
-        "ceiling": None,
-    }
+    grain, index = grains[unit["grain"]["name"]], unit["index"]
+    eigenvalue = max(float(grain.values[index]), 0.0) / float(grain.values[0])
     train, test, ceiling = samples(grain, unit)
+    found = trained_accuracy(unit, train.X, train.y, Settings(**unit["training"]), {"accuracy": (test.X, test.y)})
+    found["train_accuracy"] = found.pop("train")
+    found["ceiling"] = None if found["diverged"] else ceiling
     if unit["audited"]:
-        found = relevance(grain.axes(), train.X, train.y, seed=seed).difficulty.value
-        numbers["difficulty"] = None if math.isnan(found) else found
-    make, device = make_of(unit["model"]), device_named(unit["device"])
-    trained = train_member(make, train.X, train.y, Settings(**unit["training"]), seed=seed, i=0, device=device)
-    if trained.diverged:
-        return Outcome({**numbers, "diverged": True})
-    right = accuracy(trained.model(make).to(device), test.X, test.y)
-    return Outcome({**numbers, "accuracy": right, "train_accuracy": trained.train_accuracy, "ceiling": ceiling})
+        difficulty = relevance(grain.axes(), train.X, train.y, seed=unit["seed"]).difficulty.value
+        found["difficulty"] = None if math.isnan(difficulty) else difficulty
+    return Outcome({"index": index, "eigenvalue": eigenvalue, **found})
 
 
 def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, float]:
@@ -353,7 +314,10 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
         )
         return train, test, 1.0
     split = pictures(**data["images"])
-    X, others = (_some(split.train.X, unit["samples"], seed), _some(split.test.X, unit["tests"], seed))
+    X, others = (
+        part[drawn(part, n, seed, "images of the pool")]
+        for part, n in ((split.train.X, unit["samples"]), (split.test.X, unit["tests"]))
+    )
     rule = functools.partial(planted, labels=labels, seed=derived_seed(seed, "label noise"))
     noise = data["label_noise"]
     test = rule(others, u, label_noise=noise, reference=X)
@@ -361,19 +325,7 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
     return rule(X, u, label_noise=noise), test, float((clean.y == test.y).double().mean())
 
 
-def _some(X: Tensor, n: int, seed: int) -> Tensor:
-    """n images of the pool, others for every seed."""
-    generator = torch.Generator().manual_seed(derived_seed(seed, "images of the pool"))
-    return X[torch.randperm(len(X), generator=generator)[:n]]
-
-
 # --- what a curve says about itself -------------------------------------------------------------------------------
-
-
-def note_of(curve: AccuracyCurve, *more: str) -> str:
-    """What a reader must know beside the number."""
-    left = f"{curve.left_out} diverged seeds left out" if curve.left_out else ""
-    return "; ".join(filter(None, (left, *more)))
 
 
 def unlearnt(curve: AccuracyCurve) -> str:

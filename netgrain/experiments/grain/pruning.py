@@ -9,7 +9,7 @@ those of the very images they choose. G is that of the GELU family at the origin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,25 +18,31 @@ import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
+from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, panels
 from netgrain.experiments.grain.grains import (
     COLOURS,
     Grain,
-    device_named,
     grains_of,
     images_found,
-    make_of,
     model_config,
     pictures,
+    shape_in,
+)
+from netgrain.experiments.grain.trials import (
+    Trials,
+    difference,
+    drawn,
+    joined,
+    left_out,
+    trained_accuracy,
     until_decided,
 )
-from netgrain.geometry.estimate import Estimate, mean
+from netgrain.geometry.estimate import mean
 from netgrain.geometry.scores import prune
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings
-from netgrain.training.trained_members import train_member
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +94,7 @@ PAPER = {  # (network, method) → per cent of test accuracy at each level, with
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     networks: dict[str, dict[str, Any]]  # width, and levels: per cent of the samples dropped
     images: str
@@ -97,14 +103,16 @@ class Config:
     samples: int  # so many, before any are dropped
     tests: int
     epochs: int  # passes through the samples before any are dropped …
-    fixed: str  # … "iterations": as many steps after dropping; "epochs": as many passes through what is left
-    batch: int
-    lr: float
-    weight_decay: float
-    clip: float | None
+    fixed: str = (
+        "iterations"  # … "iterations": as many steps after dropping; "epochs": as many passes through what is left
+    )
+    batch: int = 128
+    lr: float = 0.2
+    weight_decay: float = 5e-4
+    clip: float | None = 0.5
     seeds: int  # to begin with
     most_seeds: int  # for undecided cells
-    device: str
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,102 +155,68 @@ def at_random(y: Tensor, *, keep: float, seed: int) -> Tensor:
     return torch.cat(kept).sort().values
 
 
-def difference(values: Sequence[float]) -> Estimate:
-    """The mean over seeds of a paired difference; differences that are all exactly zero say nothing about its sign.
-
-    >>> difference([1.0, 3.0]), difference([0.0, 0.0]).stderr
-    (2.0 ± 1 (n = 2), nan)
-    """
-    average = mean(values)
-    return Estimate(0.0, math.nan, average.n) if average.value == average.stderr == 0 else average
-
-
 # --- computing ----------------------------------------------------------------------------------------------------
 
 
-def study(config: Config, runner: Runner) -> Result:
+def run(config: Config, runner: Runner) -> Result:
     """Both choices in every cell; seeds are added where score minus random is undecided."""
     name = images_found(runner, config.images)
     pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests}
-    models = {n: _model(config, name, n, "gelu") for n in NETWORKS if n in config.networks}
-    grains = grains_of(runner, models)
+    grains = grains_of(runner, {n: _model(config, pool, n, "gelu") for n in NETWORKS if n in config.networks})
     return until_decided(
         runner,
-        cells(config),
-        seeds=config.seeds,
-        most=config.most_seeds,
-        units=partial(_units, config, pool),
-        collect=partial(_collect, config, runner, pool, grains),
-        undecided=lambda result: {c.name for c in judge(result) if c.verdict == UNDECIDED},
-        step=1,
+        partial(_one, grains),
+        partial(_units, config, pool),
+        dict.fromkeys(cells(config), (config.seeds, config.most_seeds)),
+        result=partial(result_of, config, name),
+        undecided=lambda result: {c.name for c in claims(result) if c.verdict == UNDECIDED},
+        images=pool,
     )
 
 
-def _model(config: Config, images: str, network: str, activation: str) -> dict[str, Any]:
-    shape = (1 if images == "digits" else 3, config.size, config.size)
+def _model(config: Config, pool: Mapping[str, Any], network: str, activation: str) -> dict[str, Any]:
     width = config.networks[network]["width"]
-    return model_config(network, shape, activation=activation, width=width, outputs=10)
+    return model_config(network, shape_in(pool), activation=activation, width=width, outputs=10)
 
 
-def _units(config: Config, pool: Mapping[str, Any], seeds: Mapping[str, int]) -> list[dict[str, Any]]:
-    named = cells(config)
-    return [
-        {
-            "part": "pruning",
-            "model": _model(config, pool["name"], named[cell][0], "relu"),
-            "geometry": "gelu",
-            "images": dict(pool),
-            "samples": config.samples,
-            "dropped": named[cell][1],
-            "method": method,
-            "epochs": config.epochs,
-            "fixed": config.fixed,
-            "batch": config.batch,
-            "lr": config.lr,
-            "weight_decay": config.weight_decay,
-            "clip": config.clip,
-            "device": config.device,
-            "seed": seed,
-        }
-        for cell in seeds
-        for seed in range(seeds[cell])
-        for method in METHODS
-    ]
+def _units(config: Config, pool: Mapping[str, Any], cell: str, seed: int) -> list[dict[str, Any]]:
+    network, level = cells(config)[cell]
+    shared = {
+        "part": "pruning",
+        "model": _model(config, pool, network, "relu"),
+        "geometry": "gelu",
+        "images": dict(pool),
+        "samples": config.samples,
+        "dropped": level,
+        "epochs": config.epochs,
+        "fixed": config.fixed,
+        "batch": config.batch,
+        "lr": config.lr,
+        "weight_decay": config.weight_decay,
+        "clip": config.clip,
+        "device": config.device,
+        "seed": seed,
+    }
+    return [{**shared, "method": method} for method in METHODS]
 
 
-def _collect(
-    config: Config, runner: Runner, pool: Mapping[str, Any], grains: Mapping[str, Grain], seeds: Mapping[str, int]
-) -> Result:
-    units = _units(config, pool, seeds)
-    if not runner.has(units):
-        pictures(**pool)  # read here, before processes are forked
-    outcomes = iter(runner.map(partial(_one, grains), units, "trainings"))
-    named = cells(config)
-    test: dict[str, dict[int, dict[str, list[float]]]] = {n: {} for n, _ in named.values()}
-    train: dict[str, dict[int, dict[str, list[float]]]] = {n: {} for n in test}
-    diverged: dict[str, dict[int, int]] = {n: {} for n in test}
-    for cell, count in seeds.items():
-        network, level = named[cell]
-        test[network][level], train[network][level] = {m: [] for m in METHODS}, {m: [] for m in METHODS}
-        diverged[network][level] = 0
-        for _ in range(count):
-            pair = {m: next(outcomes).numbers for m in METHODS}
-            if any(one["diverged"] for one in pair.values()):
-                diverged[network][level] += 1
-                continue
-            for method, one in pair.items():
-                test[network][level][method].append(100 * one["test"])
-                train[network][level][method].append(100 * one["train"])
-    return Result(config, pool["name"], test, train, diverged)
+def result_of(config: Config, images: str, trials: Mapping[str, Trials]) -> Result:
+    def table(number: Callable[[Trials], Any]) -> dict[str, dict[int, Any]]:
+        found: dict[str, dict[int, Any]] = {n: {} for n in config.networks}
+        for name, (network, level) in cells(config).items():
+            found[network][level] = number(trials[name])
+        return found
+
+    test, train = (table(partial(Trials.columns, name=name, among=METHODS)) for name in ("test", "train"))
+    return Result(config, images, test, train, table(lambda t: t.left_out))
 
 
 def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """Drop samples by score or at random, train on the rest, test."""
     seed, keep = unit["seed"], 1 - unit["dropped"] / 100
     images = pictures(**unit["images"])
-    mine = torch.Generator().manual_seed(derived_seed(seed, "training images"))
-    drawn = torch.randperm(len(images.train.y), generator=mine)[: unit["samples"]]
-    X, y = images.train.X[drawn], images.train.y[drawn]
+    mine = drawn(images.train.y, unit["samples"], seed, "training images")
+    X, y = images.train.X[mine], images.train.y[mine]
     if unit["method"] == "score":
         kept = prune(grains[unit["model"]["network"]].geometry(), X, y, keep=keep)
     else:
@@ -255,19 +229,13 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
         decay="linear",
         steps=steps(len(y), len(kept), epochs=unit["epochs"], batch=unit["batch"], fixed=unit["fixed"]),
     )
-    make = make_of(unit["model"])
-    device = device_named(unit["device"])
-    trained = train_member(make, X[kept], y[kept], settings, seed=seed, i=0, device=device)
-    if trained.diverged:
-        return Outcome({"diverged": True, "test": None, "train": None})
-    right = accuracy(trained.model(make), images.test.X, images.test.y)
-    return Outcome({"diverged": False, "test": right, "train": trained.train_accuracy})
+    return Outcome(trained_accuracy(unit, X[kept], y[kept], settings, {"test": (images.test.X, images.test.y)}))
 
 
 # --- claims and drawing -------------------------------------------------------------------------------------------
 
 
-def judge(result: Result) -> list[Claim]:
+def claims(result: Result) -> list[Claim]:
     """One claim for each cell: score-based minus random is positive."""
     return [_claim(result, name, *cell) for name, cell in cells(result.config).items()]
 
@@ -279,12 +247,11 @@ def gains(result: Result, network: str, level: int) -> list[float]:
 
 
 def _claim(result: Result, name: str, network: str, level: int) -> Claim:
-    pair, gone = result.accuracy[network][level], result.diverged[network][level]
-    notes = [f"{gone} diverged pairs left out"] if gone else []
+    pair, scores = result.accuracy[network][level], ""
     if pair["random"]:
-        both = [f"{m} {mean(pair[m]).value:.1f} %" for m in METHODS]
+        both = ", ".join(f"{m} {mean(pair[m]).value:.1f} %" for m in METHODS)
         fitted = ", ".join(f"{mean(result.train[network][level][m]).value:.0f} %" for m in METHODS)
-        notes = [f"{', '.join(both)} on {result.images} (on the kept samples {fitted})", *notes]
+        scores = f"{both} on {result.images} (on the kept samples {fitted})"
     return claim(
         name,
         "test accuracy with the lowest-scored samples dropped minus that with random ones dropped is positive",
@@ -292,7 +259,7 @@ def _claim(result: Result, name: str, network: str, level: int) -> Claim:
         low=0,
         paper=f"{printed_gain(network, level):+.1f}: random {PAPER[network, 'random'].as_text(level)}, "
         f"by score {PAPER[network, 'score'].as_text(level)}",
-        note="; ".join(notes),
+        note=joined(scores, left_out(result.diverged[network][level], "pairs")),
     )
 
 
@@ -305,16 +272,16 @@ def printed_gain(network: str, level: int) -> float:
     return round(PAPER[network, "score"].at(level) - PAPER[network, "random"].at(level), 2)
 
 
-def draw(result: Result, title: str) -> Figure:
+def draw(result: Result, *, title: str) -> Figure:
     """For each network its accuracy against the share dropped, and what scores gain next to what the paper prints."""
-    from matplotlib.figure import Figure
-
     networks = [n for n in NETWORKS if n in result.accuracy]
-    figure = Figure(figsize=(9, 1.0 + 3.1 * len(networks)), layout="constrained")
-    for (left, right), network in zip(figure.subplots(len(networks), 2, squeeze=False), networks, strict=True):
+    figure, axes = panels(title, (9, 1.0 + 3.1 * len(networks)), rows=len(networks), columns=2)
+    for left, right, network in zip(axes[::2], axes[1::2], networks, strict=True):
         _accuracies(left, result, network)
         _gains(right, result, network)
-    figure.suptitle(title, fontsize=12)
+        for ax in (left, right):
+            ax.set_xticks(sorted(result.accuracy[network]))
+            ax.set_xlabel("samples dropped (%)")
     return figure
 
 
@@ -322,40 +289,28 @@ def _accuracies(ax: Axes, result: Result, network: str) -> None:
     rows = result.accuracy[network]
     levels = sorted(rows)
     looks: dict[str, dict[str, Any]] = {
-        "random": {"color": "#999999", "marker": "s", "ls": "--", "label": "random"},
+        "random": {"color": GREY, "marker": "s", "ls": "--", "label": "random"},
         "score": {"color": COLOURS[network], "marker": "o", "label": "lowest scores"},
     }
     for method, look in looks.items():
-        points = [mean(rows[level][method]) for level in levels]
-        errors = [0.0 if math.isnan(p.stderr) else p.stderr for p in points]
-        ax.errorbar(levels, [p.value for p in points], yerr=errors, ms=5, capsize=3, lw=1.5, **look)
-    ax.axhline(10, color="#999999", lw=0.8, ls=":")
-    ax.set_xticks(levels)
-    ax.set_xlabel("samples dropped (%)")
+        error_bars(ax, levels, [mean(rows[level][method]) for level in levels], ms=5, capsize=3, lw=1.5, **look)
+    dotted(ax, 10)
     ax.set_ylabel("test accuracy (%)")
     ax.set_title(network, fontsize=11)
     ax.legend(fontsize=8, title="dropped", title_fontsize=8)
 
 
 def _gains(ax: Axes, result: Result, network: str) -> None:
-    levels = sorted(result.accuracy[network])
+    levels, colour = sorted(result.accuracy[network]), COLOURS[network]
     points = [mean(gains(result, network, level)) for level in levels]
-    errors = [0.0 if math.isnan(p.stderr) else p.stderr for p in points]
-    ax.errorbar(
-        levels, [p.value for p in points], yerr=errors, fmt="o", ms=6, capsize=3, color=COLOURS[network], label="here"
-    )
+    error_bars(ax, levels, points, fmt="o", ms=6, capsize=3, color=colour, label="here")
     for level, point in zip(levels, points, strict=True):
         if not math.isnan(point.stderr):
-            ax.plot([level, level], point.interval(0.95), color=COLOURS[network], lw=0.8, alpha=0.5)
-    beside = [level + 1.2 for level in levels]
-    ax.plot(
-        beside, [printed_gain(network, level) for level in levels], "D", mfc="white", color="#000000", label="paper"
-    )
-    ax.axhline(0, color="#999999", lw=0.8, ls=":")
-    ax.set_xticks(levels)
-    ax.set_xlim(levels[0] - 6, levels[-1] + 7)
-    ax.set_xlabel("samples dropped (%)")
-    ax.set_ylabel("by score minus random (points)")
+            ax.plot([level, level], point.interval(0.95), color=colour, lw=0.8, alpha=0.5)
+    printed = [printed_gain(network, level) for level in levels]
+    ax.plot([level + 1.2 for level in levels], printed, "D", mfc="white", color="#000000", label="paper")
+    dotted(ax, 0)
+    ax.set(xlim=(levels[0] - 6, levels[-1] + 7), ylabel="by score minus random (points)")
     seeds = sorted({len(result.accuracy[network][level]["score"]) for level in levels})
     ax.set_title(
         f"± 1 standard error and 95 % interval, {' to '.join(map(str, seeds[:1] + seeds[1:][-1:]))} pairs", fontsize=9

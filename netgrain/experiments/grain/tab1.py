@@ -8,45 +8,27 @@ Cost: smoke seconds, laptop about 120 core-seconds (180 at most), paper (three n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from netgrain.experiments.claims import Claim
-from netgrain.experiments.grain import pruning
-from netgrain.experiments.grain.pruning import Config, Result
-from netgrain.runtime.run_folder import Runner
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from netgrain.experiments.grain.pruning import NETWORKS, Config, Result, claims, draw, run
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
 COST = 117  # processor seconds at laptop scale
+FEW = {"LeNet": {"width": 1.0, "levels": [50, 90]}}
 PRESETS = {
     "smoke": Config(
-        networks={"LeNet": {"width": 1.0, "levels": [50, 90]}},
-        images="digits", size=16, pool=600, samples=400, tests=100, epochs=4, fixed="iterations",
-        batch=50, lr=0.1, weight_decay=5e-4, clip=0.5, seeds=2, most_seeds=2, device="cpu",
+        networks=FEW, images="digits", size=16, pool=600, samples=400, tests=100, epochs=4, batch=50, lr=0.1,
+        seeds=2, most_seeds=2,
     ),
     "laptop": Config(
-        networks={"LeNet": {"width": 1.0, "levels": [50, 90]}},
-        images="auto", size=16, pool=40_000, samples=5000, tests=10_000, epochs=20, fixed="iterations",
-        batch=128, lr=0.2, weight_decay=5e-4, clip=0.5, seeds=10, most_seeds=16, device="cpu",
+        networks=FEW, images="auto", size=16, pool=40_000, samples=5000, tests=10_000, epochs=20,
+        seeds=10, most_seeds=16,
     ),
     "paper": Config(
-        networks={n: {"width": 1.0, "levels": [30, 50, 70, 90]} for n in pruning.NETWORKS},
-        images="cifar10", size=32, pool=50_000, samples=50_000, tests=10_000, epochs=50, fixed="iterations",
-        batch=128, lr=0.2, weight_decay=5e-4, clip=0.5, seeds=5, most_seeds=5, device="best",
+        networks={n: {"width": 1.0, "levels": [30, 50, 70, 90]} for n in NETWORKS},
+        images="cifar10", size=32, pool=50_000, samples=50_000, tests=10_000, epochs=50,
+        seeds=5, most_seeds=5, device="best",
     ),
 }  # fmt: skip
-
-
-def run(config: Config, runner: Runner) -> Result:
-    return pruning.study(config, runner)
-
-
-def claims(result: Result) -> list[Claim]:
-    return pruning.judge(result)
-
-
-def figure(result: Result) -> Figure:
-    return pruning.draw(result, "Training samples dropped by score or at random")
+figure = partial(draw, title="Training samples dropped by score or at random")

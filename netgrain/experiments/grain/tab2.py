@@ -8,38 +8,18 @@ ViT, 27 cells, are for paper scale only. Cost: smoke seconds, laptop about a min
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
 
-from netgrain.experiments.claims import Claim
-from netgrain.experiments.grain import pruning, tab1
-from netgrain.experiments.grain.pruning import Config, Result
-from netgrain.runtime.run_folder import Runner
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from netgrain.experiments.grain import tab1
+from netgrain.experiments.grain.pruning import LEVELS, NETWORKS, Config, Result, claims, draw, run
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
 COST = 114  # processor seconds at laptop scale
+FEW = {"LeNet": {"width": 1.0, "levels": [10, 70]}}
 PRESETS = {
-    "smoke": replace(tab1.PRESETS["smoke"], networks={"LeNet": {"width": 1.0, "levels": [10, 70]}}),
-    "laptop": replace(
-        tab1.PRESETS["laptop"], networks={"LeNet": {"width": 1.0, "levels": [10, 70]}}, seeds=5, most_seeds=8
-    ),
-    "paper": replace(
-        tab1.PRESETS["paper"],
-        networks={n: {"width": 1.0, "levels": list(range(10, 100, 10))} for n in pruning.NETWORKS},
-    ),
+    "smoke": replace(tab1.PRESETS["smoke"], networks=FEW),
+    "laptop": replace(tab1.PRESETS["laptop"], networks=FEW, seeds=5, most_seeds=8),
+    "paper": replace(tab1.PRESETS["paper"], networks={n: {"width": 1.0, "levels": list(LEVELS)} for n in NETWORKS}),
 }
-
-
-def run(config: Config, runner: Runner) -> Result:
-    return pruning.study(config, runner)
-
-
-def claims(result: Result) -> list[Claim]:
-    return pruning.judge(result)
-
-
-def figure(result: Result) -> Figure:
-    return pruning.draw(result, "Training samples dropped by score or at random, further levels")
+figure = partial(draw, title="Training samples dropped by score or at random, further levels")

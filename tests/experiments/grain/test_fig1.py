@@ -3,6 +3,8 @@
 import torch
 
 from netgrain.experiments.grain import fig1
+from netgrain.experiments.grain.trials import Trials
+from netgrain.runtime.units import Outcome
 
 
 def test_fig1_draws_the_plane_it_says() -> None:
@@ -16,22 +18,20 @@ def test_fig1_draws_the_plane_it_says() -> None:
 
 
 def test_diverged_seeds_leave_as_wholes() -> None:
-    from netgrain.runtime.units import Outcome
-
-    config = fig1.PRESETS["smoke"]
     axes = Outcome({"A": [1.0, 0.9], "B": [1.0, 0.1]}, {})
 
-    class Fake:
-        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
-            return [
-                Outcome(
-                    {"diverged": u["seed"] == 1 and u["plane"] == "B" and u["network"] == "ResNet18", "accuracy": 0.9},
-                    {"decision": torch.zeros(2, 2)},
-                )
-                for u in units
+    def trials(bad: int | None = None) -> Trials:
+        """Three seeds on both planes; one may diverge on plane B."""
+        decision = {"decision": torch.zeros(2, 2)}
+        return Trials(
+            [
+                [Outcome({"diverged": b and s == bad, "accuracy": 0.9}, decision) for b in (False, True)]
+                for s in range(3)
             ]
+        )
 
-    result = fig1._collect(config, Fake(), None, {"size": 8, "width": 1.0}, axes, 3)
+    result = fig1.result_of(fig1.PRESETS["smoke"], axes, {"ResNet18": trials(bad=1), "MLP": trials()})
     assert len(result.accuracy["ResNet18"]["A"]) == len(result.accuracy["ResNet18"]["B"]) == 2
+    assert len(result.decisions["ResNet18"]["B"]) == 2
     assert len(result.accuracy["MLP"]["A"]) == 3
     assert result.left_out == 1

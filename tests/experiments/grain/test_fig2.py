@@ -9,6 +9,7 @@ from netgrain import Estimate
 from netgrain.data import Dataset, Split
 from netgrain.experiments.grain import fig2
 from netgrain.experiments.grain import following as f
+from netgrain.experiments.grain.trials import Trials
 from netgrain.runtime.units import Outcome
 
 
@@ -24,8 +25,9 @@ def _course(rise: Estimate, slope: Estimate, excess: Estimate, left_out: int = 0
     flat = [Estimate(0.3, 0.01, 8, 0.2)] * 3
     since = [Estimate(v, 0.01, 8) for v in (0.0, -0.1, 0.2)]
     return fig2.Course(
-        [0, 1, 5], {"GSG": flat, "S": flat, "I": flat}, flat, flat, since, f.Rise(rise, rise, (2, 1)),
-        f.Inside(excess, 0.1, excess), 3, slope, 8, left_out,
+        steps=[0, 1, 5], corr={"GSG": flat, "S": flat, "I": flat}, train=flat, test=flat, since=since,
+        rise=f.Rise(rise, rise, (2, 1)), inside=f.Inside(excess, 0.1, excess), dimension=3, slope=slope, members=8,
+        left_out=left_out,
     )  # fmt: skip
 
 
@@ -62,13 +64,14 @@ def test_diverged_members_leave_a_course() -> None:
     ]
     eye = torch.eye(6, dtype=torch.float64)
     target = Outcome({"dimension": 1}, {"GSG": eye, "S": eye, "top": eye[:, :1]})
-    slope = fig2._mean_slope([Outcome({"slopes": [1.0, None, 3.0]})])
+    slope = fig2.mean_slope([Outcome({"slopes": [1.0, None, 3.0]})])
     assert (slope.value, slope.n) == (2.0, 2)
-    course = fig2._course([0, 5], [*good, bad], target, slope)
+    course = fig2.course_of([0, 5], Trials([[o] for o in (*good, bad)]), target, slope)
     assert (course.members, course.left_out) == (6, 1)
     assert [v.value for v in course.train] == [50.0, 60.0]
     assert course.corr["S"][1].value == pytest.approx(course.corr["I"][1].value)
-    none = fig2.Result(fig2.PRESETS["smoke"], {"LeNet": fig2._course([0, 5], [bad, bad], target, slope)}, "digits")
+    gone = fig2.course_of([0, 5], Trials([[bad], [bad]]), target, slope)
+    none = fig2.Result(fig2.PRESETS["smoke"], {"LeNet": gone}, "digits")
     assert {c.verdict for c in fig2.claims(none) if "slope" not in c.name} == {"undecided"}
     assert "2 diverged" in fig2.claims(none)[0].note
 

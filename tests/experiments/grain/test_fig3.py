@@ -10,8 +10,8 @@ from netgrain import Estimate
 from netgrain.experiments.grain import fig3
 from netgrain.experiments.grain import following as f
 from netgrain.experiments.grain.grains import model_config
+from netgrain.experiments.grain.trials import Trials
 from netgrain.runtime.units import Outcome
-from netgrain.training import Settings
 
 SMALL = model_config("MLP", (1, 4, 4), activation="relu", width=0.1)
 
@@ -58,21 +58,25 @@ def test_fig3_claims() -> None:
 
 
 def test_diverged_seeds_leave_with_their_partners() -> None:
-    settings = Settings(steps=2, batch=2, snapshots=(0, 1, 2))
-    units = fig3.gaussian_units(SMALL, method="auto", members=2, samples=4, settings=settings, probes=2, seeds=5)
-    assert len({(u["seed"], u["law"]) for u in units}) == 10
-    outcomes = []
-    for u in units:
+    cell = fig3.Cell("MLP", samples=4, batch=2, epochs=1, lr=0.1)
+    units = [cell.units(SMALL, fig3.PRESETS["smoke"], seed) for seed in range(5)]
+    assert len({(u["seed"], u["law"]) for row in units for u in row}) == 10
+
+    def outcome(u: dict) -> Outcome:
         bad = u["seed"] == 3 and u["law"] == "G"
         shift = 10.0 * (u["law"] == "G") + u["seed"]
         rows = torch.zeros(0) if bad else _rows(members=1, seed=u["seed"])[0]
-        outcomes.append(Outcome({"diverged": bad, "train": [] if bad else [50.0, 50.0 + shift, 60.0]}, {"rows": rows}))
-    pair = fig3.pair_of(units, outcomes)
+        return Outcome({"diverged": bad, "train": [] if bad else [50.0, 50.0 + shift, 60.0]}, {"rows": rows})
+
+    outcomes = [[outcome(u) for u in row] for row in units]
+    pair = fig3.pair_of(Trials(outcomes))
     assert pair.left_out == 1
     assert pair.seeds == [0, 1, 2, 4]
     assert "1 diverged" in pair.note
     assert pair.gaps(slice(1, None)) == [5.0] * 4
     assert pair.plug_in.value == pytest.approx(0)  # the same rows on both laws
-    none = fig3.pair_of(units, [replace(o, numbers={**o.numbers, "diverged": True}) for o in outcomes])
+    none = fig3.pair_of(
+        Trials([[replace(o, numbers={**o.numbers, "diverged": True}) for o in row] for row in outcomes])
+    )
     assert none.seeds == []
     assert math.isnan(none.velocity.value)

@@ -9,6 +9,7 @@ import torch
 
 from netgrain.experiments.grain import fig5
 from netgrain.experiments.grain.grains import Grain
+from netgrain.experiments.grain.trials import Trials, open_subjects
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.units import Outcome
 
@@ -85,7 +86,7 @@ def test_fig5_claims_hold_fail_and_stay_open() -> None:
     )
     assert _verdicts(mixed)["LeNet: cross-over"] == "undecided"
     assert _verdicts(mixed)["MLP: always the linear part"] == "undecided"
-    assert fig5._undecided(mixed) == {"LeNet", "MLP"}
+    assert open_subjects(fig5.claims(mixed)) == {"LeNet", "MLP"}
     assert fig5.claims(mixed)[0].value == pytest.approx(-1)  # the smallest of each seed
 
 
@@ -102,20 +103,25 @@ def test_fig5_without_a_spread_of_eigenvalues_has_no_cross_over() -> None:
 def test_fig5_seeds_leave_as_wholes() -> None:
     config = fig5.PRESETS["smoke"]
 
-    class Fake:
-        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
-            return [
-                Outcome(
-                    {
-                        "diverged": u["seed"] == 1 and u["index"] == 255 and u["model"]["network"] == "LeNet",
-                        **dict.fromkeys(fig5.PARTS, u["index"] / 255),
-                    }
-                )
-                for u in units
+    def trials(network: str) -> Trials:
+        rows = [fig5._units(config, network, seed) for seed in range(3)]
+        return Trials(
+            [
+                [
+                    Outcome(
+                        {
+                            "diverged": u["seed"] == 1 and u["index"] == 255 and network == "LeNet",
+                            **dict.fromkeys(fig5.PARTS, u["index"] / 255),
+                        }
+                    )
+                    for u in row
+                ]
+                for row in rows
             ]
+        )
 
     grains = {n: _grain_of(1, 2) for n in config.networks}
-    result = fig5._collect(config, Fake(), grains, {"MLP": 3, "LeNet": 3})
+    result = fig5.result_of(config, grains, {n: trials(n) for n in ("MLP", "LeNet")})
     assert result.accuracy["MLP"]["linear"] == [[0, 100]] * 3
     assert result.accuracy["LeNet"]["circle"] == [[0, 100]] * 2
     assert result.diverged == {"MLP": 0, "LeNet": 1}

@@ -6,8 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from netgrain.experiments.grain import fig6
+from netgrain.experiments.grain import fig6, trials
+from netgrain.experiments.grain.trials import Trials
 from netgrain.runtime.units import Outcome
+
+POOL = {"name": "digits", "size": 16, "samples": 40, "tests": 20, "two": True}
 
 
 def test_directions_needed_and_overlap() -> None:
@@ -56,25 +59,19 @@ def test_fig6_pairs_by_seed_and_keeps_the_order_of_shares() -> None:
     config = replace(fig6.PRESETS["smoke"], whole_seeds=2)
     worth = {"geometry": 0.8, "random": 0.6, "whole": 0.9}
 
-    class Fake:
-        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
-            return [
-                Outcome(
-                    {
-                        "diverged": u["seed"] == 0 and u["method"] == "random" and u["share"] == 0.9,
-                        "test": worth[u["method"]] - u["share"] / 10,
-                        "directions": round(10 * u["share"]),
-                        "majority": 0.6,
-                    }
-                )
-                for u in units
-            ]
+    def outcome(u: dict) -> Outcome:
+        return Outcome(
+            {
+                "diverged": u["seed"] == 0 and u["method"] == "random" and u["share"] == 0.9,
+                "test": worth[u["method"]] - u["share"] / 10,
+                "directions": round(10 * u["share"]),
+                "majority": 0.6,
+            }
+        )
 
-        has = staticmethod(lambda _units: True)
-
-    pool = {"name": "digits", "size": 16, "samples": 400, "tests": 100, "two": True}
-    bases = {"LeNet": Outcome({"overlap": [1.0, 1.0]}, {"basis": torch.eye(2)})}
-    result = fig6._collect(config, Fake(), pool, bases, {"LeNet": 3})
+    found = Trials([[outcome(u) for u in fig6._units(config, POOL, "LeNet", seed)] for seed in range(3)])
+    result = fig6.result_of(config, "digits", {"LeNet": [1.0, 1.0]}, {"LeNet": found})
+    assert result.majority == 60
     assert result.diverged == {"LeNet": 1}
     assert result.whole["LeNet"] == [pytest.approx(90)]  # two were trained, the first seed left
     assert result.accuracy["LeNet"]["geometry"] == [pytest.approx([75, 71])] * 2
@@ -89,12 +86,11 @@ def test_fig6_takes_the_share_out_of_what_it_trains_on(monkeypatch: pytest.Monke
         seen["X"], seen["y"] = X, y
         return type("Stopped", (), {"diverged": True})()
 
-    monkeypatch.setattr(fig6, "train_member", instead)
+    monkeypatch.setattr(trials, "train_member", instead)
     config = fig6.PRESETS["smoke"]
-    pool = {"name": "digits", "size": 16, "samples": 40, "tests": 20, "two": True}
     d = 256
     work = partial(fig6._one, {"LeNet": torch.eye(d).double().reshape(d, 1, 16, 16)})
-    units = [u for u in fig6._units(replace(config, samples=30), pool, {"LeNet": 1}) if u["share"] in (0.0, 0.9)]
+    units = [u for u in fig6._units(replace(config, samples=30), POOL, "LeNet", 0) if u["share"] in (0.0, 0.9)]
     norms = {}
     for unit in units:
         assert work(unit).numbers["diverged"]

@@ -7,6 +7,7 @@ import torch
 
 from netgrain.experiments.grain import following as f
 from netgrain.experiments.grain.grains import make_of, model_config
+from netgrain.geometry.forms import Dense
 from netgrain.training import Settings
 
 SMALL = model_config("MLP", (1, 4, 4), activation="relu", width=0.1)
@@ -60,7 +61,7 @@ def test_a_geometry_that_stays_has_no_velocity() -> None:
 def test_corr_of_members_that_are_alike() -> None:
     rows = torch.zeros(4, 1, 2, 3)
     rows[:, :, 0, 0], rows[:, :, 1, 1] = 1.0, 1.0  # every member: diag(1, 1, 0)/2
-    found = f.Products.of(rows, {"I": f.dense(torch.eye(3))}).estimate(0, "I")
+    found = f.Products.of(rows, {"I": Dense(torch.eye(3).double())}).estimate(0, "I")
     assert found.value == found.plug_in == pytest.approx(math.sqrt(2 / 3))
     assert found.stderr == pytest.approx(0, abs=1e-7)
 
@@ -103,7 +104,7 @@ def test_share_against_matrices() -> None:
 def test_the_highest_point_is_chosen_by_others() -> None:
     """Of pure noise the maximum lies above the start; judged on other members it does not."""
     d = 5
-    targets = {"first": f.dense(torch.diag(torch.tensor([1.0, 0, 0, 0, 0]))), "I": f.dense(torch.eye(d))}
+    targets = {"first": Dense(torch.diag(torch.tensor([1.0, 0, 0, 0, 0])).double()), "I": Dense(torch.eye(d).double())}
     naive, judged = [], []
     for seed in range(20):
         products = f.Products.of(_rows(members=12, times=9, d=d, seed=seed), targets)

@@ -1,6 +1,5 @@
-"""What experiments on geometry share: the grain as a unit, directions inside blocks, images, seeds until decided."""
+"""What experiments on geometry share: the grain as a unit, directions inside blocks, images."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from netgrain.experiments.grain.grains import (
     make_of,
     model_config,
     pictures,
-    until_decided,
 )
 from netgrain.runtime.run_folder import RunFolder, Runner
 
@@ -91,29 +89,3 @@ def test_enlarged_digits() -> None:
     assert torch.equal(split.train.X[..., ::2, ::2], split.train.X[..., 1::2, 1::2])
     plain = pictures(name="digits", size=8, samples=50, tests=20)
     assert torch.equal(split.train.y, (plain.train.y >= 5).long())
-
-
-def test_seeds_go_to_what_is_undecided(runner: Runner) -> None:
-    asked: list[dict[str, int]] = []
-
-    def collect(seeds: Mapping[str, int]) -> dict[str, int]:
-        asked.append(dict(seeds))
-        return dict(seeds)
-
-    def undecided(result: Mapping[str, int]) -> list[str]:
-        return [c for c, needed in {"a": 1, "b": 5, "c": 99}.items() if result[c] < needed]
-
-    def units(seeds: Mapping[str, int]) -> list[dict[str, Any]]:
-        return [{"cell": c, "seed": s} for c, n in seeds.items() for s in range(n)]
-
-    options = {"seeds": 2, "most": 7, "units": units, "collect": collect, "undecided": undecided}
-    result = until_decided(runner, "abc", **options)
-    assert result == {"a": 2, "b": 6, "c": 7}
-    assert asked == [
-        {"a": 2, "b": 2, "c": 2},
-        {"a": 2, "b": 4, "c": 4},
-        {"a": 2, "b": 6, "c": 6},
-        {"a": 2, "b": 6, "c": 7},
-    ]
-    read_only = Runner(RunFolder.open(runner.folder.path))
-    assert until_decided(read_only, "abc", **options) == {"a": 2, "b": 2, "c": 2}

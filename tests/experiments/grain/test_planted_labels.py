@@ -8,14 +8,18 @@ import torch
 from netgrain.experiments.grain import fig10, planted_claims, planted_labels
 from netgrain.experiments.grain.grains import Grain, model_config
 from netgrain.experiments.grain.planted_labels import AccuracyCurve, CurveName, Judged, PlantedCurve
+from netgrain.experiments.grain.trials import Trials
 from netgrain.runtime.units import Outcome
 from tests.experiments.grain.planted_curves import NAME, STEEP, curve
 
 
 def _cell(**changes: object) -> PlantedCurve:
     model = model_config("MLP", (1, 4, 4), activation="gelu")
-    settings = {"lr": 0.1, "steps": 2, "batch": 8}
-    return replace(PlantedCurve("MLP", "linear", model, {"epsilon": 0.9}, (0, 15), settings, 16, 16), **changes)  # type: ignore[arg-type]
+    shared = {
+        "planted": "linear", "model": model, "data": {"epsilon": 0.9}, "samples": 16, "tests": 16,
+        "training": {"lr": 0.1, "steps": 2, "batch": 8}, "grain": {"name": "MLP"}, "device": "cpu", "audited": False,
+    }  # fmt: skip
+    return PlantedCurve({**shared, **changes}, (0, 15))
 
 
 def _axes(d: int = 16, values: torch.Tensor | None = None) -> Grain:
@@ -38,7 +42,7 @@ def test_digits_have_room_up_to_their_rank() -> None:
 
 
 def test_labels_lie_along_the_direction_and_seeds_differ() -> None:
-    asked = planted_labels.units({NAME: _cell()}, {NAME: 2}, "cpu")
+    asked = [*_cell().units(seed=0), *_cell().units(seed=1)]
     assert [(u["seed"], u["index"]) for u in asked] == [(0, 0), (0, 15), (1, 0), (1, 15)]
     train, test, ceiling = planted_labels.samples(_axes(), asked[1])
     assert ceiling == 1
@@ -56,9 +60,7 @@ def test_images_are_labelled_by_one_rule_and_noise_sets_a_ceiling(monkeypatch: p
     y = torch.arange(400) % 2
     split = Split(Dataset(X[:200], y[:200], "x", ("0", "1")), Dataset(X[200:], y[200:], "x", ("0", "1")))
     monkeypatch.setattr(planted_labels, "pictures", lambda **_: split)
-    unit = planted_labels.units(
-        {NAME: _cell(data={"images": {}, "label_noise": 0.0}, samples=100, tests=150)}, {NAME: 1}, "cpu"
-    )[0]
+    unit = _cell(data={"images": {}, "label_noise": 0.0}, samples=100, tests=150).units(seed=0)[0]
     train, test, ceiling = planted_labels.samples(_axes(), unit)
     assert len(train) == 100
     assert len(test) == 150
@@ -72,7 +74,7 @@ def test_images_are_labelled_by_one_rule_and_noise_sets_a_ceiling(monkeypatch: p
 
 
 def test_a_training_gives_its_numbers() -> None:
-    unit = planted_labels.units({NAME: _cell()}, {NAME: 1}, "cpu")[1]
+    unit = _cell().units(seed=0)[1]
     numbers = planted_labels.train_one({"MLP": _axes()}, unit).numbers
     assert numbers["eigenvalue"] == pytest.approx(0.1)
     assert not numbers["diverged"]
@@ -84,12 +86,13 @@ def test_a_training_gives_its_numbers() -> None:
 
 
 def test_diverged_seeds_leave_as_wholes() -> None:
-    def numbers(accuracy: float, diverged: bool = False) -> dict[str, object]:
+    def numbers(accuracy: float, diverged: bool = False) -> Outcome:
         value = None if diverged else accuracy
-        return {"diverged": diverged, "accuracy": value, "train_accuracy": value, "ceiling": value, "eigenvalue": 1.0}
+        same = dict.fromkeys(("accuracy", "train_accuracy", "ceiling"), value)
+        return Outcome({"diverged": diverged, "eigenvalue": 1.0, **same})
 
     rows = [[numbers(0.9), numbers(0.5)], [numbers(0.9), numbers(0.5, diverged=True)], [numbers(0.8), numbers(0.6)]]
-    found = planted_labels.curve(_cell(), rows)
+    found = planted_labels.curve((0, 15), Trials(rows))
     assert found.accuracy == {0: [90.0, 50.0], 2: [80.0, 60.0]}
     assert found.left_out == 1
     assert "1 diverged" in planted_claims.falls(NAME, found, "")[0].note
@@ -128,7 +131,7 @@ def test_seeds_are_added_where_a_claim_is_undecided() -> None:
             ]
 
     a, b = CurveName("N", "a"), CurveName("N", "b")
-    cells = {a: _cell(), b: _cell(labels="quadratic")}
+    cells = {a: _cell(), b: _cell(planted="quadratic")}
 
     def judge(found: dict[CurveName, AccuracyCurve]) -> list[Judged]:
         return [
@@ -138,7 +141,7 @@ def test_seeds_are_added_where_a_claim_is_undecided() -> None:
 
     runner = Fake()
     config = replace(fig10.PRESETS["smoke"], seeds=2, most_seeds=4)
-    found = planted_labels.train_curves(runner, config, cells, {}, judge)  # type: ignore[arg-type]
+    found = planted_labels.train_curves(runner, config, cells, {}, dict, judge)  # type: ignore[arg-type]
     assert len(found[a].accuracy) == 2
     assert len(found[b].accuracy) == 4
     assert runner.asked == [8, 10, 12]

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from netgrain import Geometry
-from netgrain.experiments.grain import pruning, tab1
+from netgrain.experiments.grain import pruning, tab1, trials
 from netgrain.experiments.grain.grains import Grain, pictures
+from netgrain.experiments.grain.trials import Trials
 from netgrain.geometry.scores import prune
 from netgrain.runtime.units import Outcome
 
@@ -42,12 +43,12 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
         seen.update(X=X, y=y, steps=settings.steps)
         return type("Stopped", (), {"diverged": True})()
 
-    monkeypatch.setattr(pruning, "train_member", instead)
+    monkeypatch.setattr(trials, "train_member", instead)
     d = 256
     grain = Grain(torch.arange(d, 0, -1).double(), torch.eye(d).double().reshape(d, 1, 16, 16), [], None, "made up")
     pool = {"name": "digits", "size": 16, "samples": 200, "tests": 20}
     config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "samples": 120, "epochs": 3, "batch": 20})
-    units = pruning._units(config, pool, {"LeNet, 50 % dropped": 1})
+    units = pruning._units(config, pool, "LeNet, 50 % dropped", 0)
     everything = pictures(**pool).train
     weights = torch.arange(d, 0, -1).double()
 
@@ -72,23 +73,21 @@ def test_scores_belong_to_their_samples(monkeypatch: pytest.MonkeyPatch) -> None
 def test_pairs_leave_together() -> None:
     config = tab1.PRESETS["smoke"]
 
-    class Fake:
-        def map(self, _work: object, units: list[dict], _label: str) -> list[Outcome]:
-            return [
-                Outcome(
-                    {
-                        "diverged": u["seed"] == 1 and u["method"] == "score" and u["dropped"] == 90,
-                        "test": (u["seed"] + (u["method"] == "score") / 2) / 10,
-                        "train": 1.0,
-                    }
-                )
-                for u in units
-            ]
-
-        has = staticmethod(lambda _units: True)
+    def outcome(u: dict) -> Outcome:
+        return Outcome(
+            {
+                "diverged": u["seed"] == 1 and u["method"] == "score" and u["dropped"] == 90,
+                "test": (u["seed"] + (u["method"] == "score") / 2) / 10,
+                "train": 1.0,
+            }
+        )
 
     pool = {"name": "digits", "size": 16, "samples": 600, "tests": 100}
-    result = pruning._collect(config, Fake(), pool, {}, dict.fromkeys(pruning.cells(config), 3))
+    found = {
+        cell: Trials([[outcome(u) for u in pruning._units(config, pool, cell, seed)] for seed in range(3)])
+        for cell in pruning.cells(config)
+    }
+    result = pruning.result_of(config, "digits", found)
     assert result.accuracy["LeNet"][50]["random"] == pytest.approx([0, 10, 20])
     assert result.accuracy["LeNet"][90]["random"] == pytest.approx([0, 20])
     assert pruning.gains(result, "LeNet", 90) == pytest.approx([5, 5])
