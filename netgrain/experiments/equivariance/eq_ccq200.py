@@ -22,15 +22,12 @@ from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     BARE,
     HUES,
-    apart,
-    apart_in,
-    ask,
-    draw_changes,
+    RATIOS,
+    Seeds,
+    collected,
     group_named,
     narrow,
-    over,
-    tidy,
-    train_all,
+    trainings,
     written,
 )
 from netgrain.geometry.estimate import Estimate, mean
@@ -70,8 +67,8 @@ class Result:
     config: Config
     group: Group
     irreps: Outcome
-    trained: dict[tuple[int, str], list[Outcome]]  # depth, network → one per seed
-    descent: list[Outcome]  # G-CNN of depth 3 by the authors' descent, if asked for
+    trained: dict[tuple[int, str], Seeds]  # depth, network → one per seed
+    descent: Seeds  # G-CNN of depth 3 by the authors' descent, if asked for
     spectra: dict[
         tuple[int, str], tuple[Tensor, Tensor]
     ]  # singular values of β̂, d times each: start and end (seeds, n)
@@ -81,24 +78,20 @@ def run(config: Config, runner: Runner) -> Result:
     name = f"{BARE}C{config.prime}xC{config.prime}:Q8"
     group = group_named(name)
 
+    data = {"kind": "gaussian", "points": config.points, "offset": 0.01}
+
     def units(depth: int, net: str, **options: Any) -> list[dict[str, Any]]:
-        return [
-            ask(
-                name, {"kind": "gaussian", "points": config.points, "seed": seed, "offset": 0.01}, net=net,
-                depth=depth, seed=seed, **options,
-            )
-            for seed in range(config.seeds)
-        ]  # fmt: skip
+        return trainings(name, data, range(config.seeds), net=net, depth=depth, **options)
 
     asked: dict[Any, list[dict[str, Any]]] = {
         (depth, net): units(depth, net, cap=config.cap, **narrow(net)) for depth, net in CASES
     }
     if config.epochs:
         asked["descent"] = units(3, "group-cnn", method="sgd", epochs=config.epochs, lr=config.lr)
-    trained = train_all(runner, asked, "limits")
+    trained = collected(runner, asked, "limits")
     (irreps,) = runner.map(_irreps, [{"group": name, "pairs": PAIRS}], "irreps")
     spectra = {c: (_values(group, trained[c], "start"), _values(group, trained[c], "beta")) for c in CASES}
-    return Result(config, group, irreps, {c: trained[c] for c in CASES}, trained.get("descent", []), spectra)
+    return Result(config, group, irreps, {c: trained[c] for c in CASES}, trained.get("descent", Seeds()), spectra)
 
 
 def _irreps(unit: Mapping[str, Any]) -> Outcome:
@@ -125,11 +118,10 @@ def _irreps(unit: Mapping[str, Any]) -> Outcome:
     )
 
 
-def _values(group: Group, outcomes: list[Outcome], which: str) -> Tensor:
+def _values(group: Group, outcomes: Seeds, which: str) -> Tensor:
     """Singular values of β̂, each d times, descending, over the largest: (seeds, order)."""
     spectrum = group_transform(group)
-    betas = torch.stack([o.arrays[which] for o in outcomes])
-    families = zip(spectrum.weights, spectrum.singular_values(betas), strict=True)
+    families = zip(spectrum.weights, spectrum.singular_values(outcomes.stacked(which)), strict=True)
     values = torch.cat([s.flatten(1).repeat_interleave(round(d), 1) for d, s in families], 1)
     return values.sort(1, descending=True).values / values.amax(1, keepdim=True)
 
@@ -140,6 +132,7 @@ def claims(result: Result) -> list[Claim]:
     group, p = result.group, result.config.prime
     eights = (p * p - 1) // 8  # free orbits of Q8 on the characters of the plane
     start = mean([weighted_rank(group, o.arrays["start"]) for o in three])
+    descent = f"; {result.config.epochs} epochs: to {result.descent.told('ratio')}" if result.descent else ""
     return [
         claim(
             "the bare table gives all irreps",
@@ -155,48 +148,42 @@ def claims(result: Result) -> list[Claim]:
         claim(
             "depth 2 is certified",
             "the dual gap is at most 1e-3",
-            over(two, "gap"),
+            two.mean("gap"),
             high=1e-3,
             paper="no certificate",
-            note=f"value {written(over(two, 'objective'))}",
+            note=f"value {two.told('objective')}",
         ),
         claim(
             "depth 3 is stationary",
             "the KKT residual is at most 1e-6",
-            over(three, "kkt"),
+            three.mean("kkt"),
             high=1e-6,
             paper="the theorem",
-            note=f"balancedness − 1: {over(three, lambda n: abs(n['balancedness'] - 1)).value:.0e}",
+            note=f"balancedness − 1: {three.mean(lambda n: abs(n['balancedness'] - 1)).value:.0e}",
         ),
         claim(
             "depth 3 is of lower rank than depth 2",
             "Σ d rank of β̂ at depth 2 minus that at depth 3 is positive",
-            apart(three, two, "rank"),
+            two.minus(three, "rank"),
             low=0,
             paper="low rank in Fourier space; a prototype saw 49 (not converged) and 8",
-            note=f"{written(over(two, 'rank'))} and {written(over(three, 'rank'))} of {group.order}; at initialisation "
-            f"{written(start)}",
+            note=f"{two.told('rank')} and {three.told('rank')} of {group.order}; at initialisation {written(start)}",
         ),
         claim(
             "training lowers the Fourier ratio of the G-CNN",
             "the change of |β̂|_{2/3}/|β|₂ from initialisation, depth 3, is negative",
-            apart_in(three, "start_ratio", "ratio"),
+            three.change("ratio"),
             high=0,
             paper="no output saved",
-            note=f"to {written(over(three, 'ratio'))}"
-            + (
-                f"; {result.config.epochs} epochs: to {written(over(result.descent, 'ratio'))}"
-                if result.descent
-                else ""
-            ),
+            note=f"to {three.told('ratio')}{descent}",
         ),
         claim(
             "the G-CNN is far below the FC network",
             "|β̂|_{2/3}/|β|₂ of the FC network over that of the G-CNN, depth 3, is at least 5",
-            mean([b.numbers["ratio"] / a.numbers["ratio"] for a, b in zip(three, fc, strict=True)]),
+            mean([b / a for a, b in zip(three.each("ratio"), fc.each("ratio"), strict=True)]),
             low=5,
             paper="no output saved",
-            note=f"{written(over(fc, 'ratio'))} and {written(over(three, 'ratio'))}; FC is near that of noise, "
+            note=f"{fc.told('ratio')} and {three.told('ratio')}; FC is near that of noise, "
             f"{(0.893 * group.order) ** 1.5:.0f}",
         ),
     ]
@@ -204,57 +191,39 @@ def claims(result: Result) -> list[Claim]:
 
 def figure(result: Result) -> Figure:
     """The quilt of the table, the singular values of β̂ before and after, and the changes."""
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import draw_changes, key, labelled, legend, mean_mark, picture
+    from netgrain.geometry.plots import SMALL
     from netgrain.groups.quilt import quilt
 
-    picture = Figure(figsize=(15.0, 6.4), layout="constrained")
-    parts: Any = picture.subfigures(1, 2, width_ratios=(1, 1.3))
+    config, order = result.config, result.group.order
+    title = f"{result.group.name} from its bare table, {config.points} Gaussian points, {config.seeds} seeds"
+    figure = picture(15.0, 6.4, title)
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.3))
     left, right = parts
-    quilt(planes_by_quaternions(result.config.prime), left.add_subplot())
-    grid = right.subplots(2, 2)
-    values_ax, rank_ax, ratio_ax, real_ax = grid.ravel()
-    for case in CASES:
-        start, end = (v.clamp(min=1e-9).log().mean(0).exp().numpy() for v in result.spectra[case])
+    quilt(planes_by_quaternions(config.prime), left.add_subplot())
+    values_ax, rank_ax, ratio_ax, real_ax = right.subplots(2, 2).ravel()
+    for (depth, net), colour in SHADES.items():
+        start, end = (v.clamp(min=1e-9).log().mean(0).exp().numpy() for v in result.spectra[depth, net])
         index = np.arange(1, len(end) + 1)
-        if case[1] == "group-cnn":
-            values_ax.plot(index, start, color=SHADES[case], lw=1, ls=":")
-        values_ax.plot(index, end, color=SHADES[case], lw=1.8, drawstyle="steps-mid")
-        rank_ax.plot(
-            [case[0] + 0.1 * (i - 2) / 2 for i in range(len(result.trained[case]))] if case[1] == "group-cnn" else [],
-            [o.numbers["rank"] for o in result.trained[case]] if case[1] == "group-cnn" else [],
-            "o", color=SHADES[case], alpha=0.4, mew=0,
-        )  # fmt: skip
-        if case[1] == "group-cnn":
-            value = over(result.trained[case], "rank")
-            rank_ax.errorbar(case[0] + 0.22, value.value, yerr=value.stderr, fmt="o", color=SHADES[case], capsize=3)
-            rank_ax.annotate(written(value), (case[0] + 0.27, value.value), fontsize=SMALL, va="center")
+        values_ax.plot(index, end, color=colour, lw=1.8, drawstyle="steps-mid")
+        if net == "group-cnn":
+            values_ax.plot(index, start, color=colour, lw=1, ls=":")
+            ranks = result.trained[depth, net].each("rank")
+            places = [depth + 0.1 * (i - 2) / 2 for i in range(len(ranks))]
+            rank_ax.plot(places, ranks, "o", color=colour, alpha=0.4, mew=0)
+            mean_mark(rank_ax, depth + 0.22, mean(ranks), colour=colour)
+            rank_ax.annotate(written(mean(ranks)), (depth + 0.27, mean(ranks)), fontsize=SMALL, va="center")
     values_ax.set_yscale("log")
     values_ax.set_ylim(1e-6, 2)
-    values_ax.set_xlabel("index, each singular value d times", fontsize=MEDIUM)
-    values_ax.set_ylabel("singular value of β̂ / largest", fontsize=MEDIUM)
-    values_ax.set_title("spectrum, geometric mean over seeds", fontsize=LARGE)
-    handles = [Line2D([], [], color=SHADES[c], lw=2, label=name) for c, name in CASES.items()]
-    handles.append(Line2D([], [], color="0.4", lw=1, ls=":", label="at initialisation"))
-    values_ax.legend(handles=handles, fontsize=SMALL, frameon=False, loc=(0.28, 0.04))
+    spectrum = "spectrum, geometric mean over seeds"
+    labelled(values_ax, spectrum, "index, each singular value d times", "singular value of β̂ / largest")
+    cases = [key(SHADES[case], name) for case, name in CASES.items()]
+    legend(values_ax, handles=[*cases, key("0.4", "at initialisation", ":")], loc=(0.28, 0.04))
     rank_ax.set_xticks([2, 3], ["depth 2", "depth 3"])
     rank_ax.set_xlim(1.6, 3.7)
     rank_ax.set_ylim(bottom=0)
-    rank_ax.set_ylabel(f"Σ d rank of β̂, of {result.group.order}", fontsize=MEDIUM)
-    rank_ax.set_title("rank at the limit, G-CNN", fontsize=LARGE)
-    for ax in (values_ax, rank_ax):
-        tidy(ax)
-    rows = [(CASES[c], c[1], result.trained[c]) for c in CASES]
-    draw_changes(ratio_ax, rows, "start_ratio3", "ratio3")
-    ratio_ax.set_xlabel("Fourier ratio |β̂|_{2/3} / |β|₂", fontsize=MEDIUM)
-    draw_changes(real_ax, rows[1:], "start_real", "real")
-    real_ax.set_xlabel("real ratio |β|_{2/3} / |β|₂", fontsize=MEDIUM)
-    for ax in (ratio_ax, real_ax):
-        ax.set_title("initialisation (open) → limit", fontsize=LARGE)
-    picture.suptitle(
-        f"{result.group.name} from its bare table, {result.config.points} Gaussian points, {result.config.seeds} seeds",
-        fontsize=LARGE + 1,
-    )
-    return picture
+    labelled(rank_ax, "rank at the limit, G-CNN", y=f"Σ d rank of β̂, of {order}")
+    rows = [(name, case[1], result.trained[case]) for case, name in CASES.items()]
+    draw_changes(ratio_ax, rows, "ratio3", RATIOS["ratio"])
+    draw_changes(real_ax, rows[1:], "real", RATIOS["real"])
+    return figure

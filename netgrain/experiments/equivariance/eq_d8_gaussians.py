@@ -9,7 +9,7 @@ Cost: smoke a second, laptop half a minute on two cores, paper (10 seeds; the au
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,24 +21,16 @@ from netgrain.experiments.equivariance.studies import (
     AUTHORS_D8,
     HUES,
     NETS,
-    apart,
-    apart_in,
-    ask,
-    draw_changes,
-    draw_curves,
+    RATIOS,
+    Seeds,
+    collected,
     group_named,
-    key_of_nets,
-    over,
     points_of,
-    rate,
-    seeds_used,
-    tidy,
-    train_all,
+    trainings,
     written,
 )
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
-from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +40,6 @@ COST = 59  # processor seconds at laptop scale
 DATA = {"kind": "seed-2"}
 PRINTED = (-0.0394, 0.0394, -0.4984, 0.4984, 0.4856, -0.4856, 0.1190, -0.1190)  # the authors' optimal β, |β|₂ = 1
 PRINTED_RATIO = 5.6573  # of it, at p = 2/3, from the authors' solver
-RUNS = (("sgd", 3), ("flow", 3), ("flow", 2))
 
 
 @dataclass(frozen=True)
@@ -69,31 +60,22 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trained: dict[tuple[str, int, str], list[Outcome]]  # method, depth, network → one per seed
+    trained: dict[tuple[str, int, str], Seeds]  # method, depth, network → one per seed
     line: float  # the authors' dashed line in the depth-3 problem: |β̂|_{2/3} at margin one of depth 2's optimum
 
 
 def run(config: Config, runner: Runner) -> Result:
-    def units(method: str, depth: int, net: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
-        return [
-            ask(
-                AUTHORS_D8, DATA, net=net, depth=depth, seed=seed, method=method, keep="curve",
-                **({"epochs": config.epochs, "lr": config.lr} if method == "sgd" else {}),
-            )
-            for seed in seeds
-        ]  # fmt: skip
+    def units(method: str, depth: int, net: str, seeds: Iterable[int]) -> list[dict[str, Any]]:
+        options = {"epochs": config.epochs, "lr": config.lr} if method == "sgd" else {}
+        return trainings(AUTHORS_D8, DATA, seeds, net=net, depth=depth, method=method, keep="curve", **options)
 
-    trained = train_all(
-        runner, {("sgd", 3, net): units("sgd", 3, net, range(config.seeds)) for net in NETS}, "descents"
-    )
+    asked = {("sgd", 3, net): units("sgd", 3, net, range(config.seeds)) for net in NETS}
+    trained = collected(runner, asked, "descents")
     asked = {}
-    for method, depth in RUNS[1:]:
+    for depth, others in ((3, range(config.seeds, config.flows)), (2, ())):  # depth 3 is not convex: starts differ
         for net in NETS:  # from the weights of the descent, and from more
-            seeds = seeds_used(trained["sgd", 3, net])
-            if depth > 2:  # not convex: starts differ
-                seeds += range(config.seeds, config.flows)
-            asked[method, depth, net] = units(method, depth, net, seeds)
-    trained |= train_all(runner, asked, "flows")
+            asked["flow", depth, net] = units("flow", depth, net, [*trained["sgd", 3, net].seeds_used(), *others])
+    trained |= collected(runner, asked, "flows")
     group = group_named(AUTHORS_D8)
     optimum = trained["flow", 2, "group-cnn"][0].arrays["beta"]
     return Result(config, trained, float(schatten_objective(group, optimum, *points_of(DATA, 8), 3)))
@@ -103,7 +85,7 @@ def claims(result: Result) -> list[Claim]:
     return [*_depth_two(result), *_depth_three(result), *_descent(result)]
 
 
-def _of(result: Result, method: str, depth: int) -> dict[str, list[Outcome]]:
+def _of(result: Result, method: str, depth: int) -> dict[str, Seeds]:
     return {net: result.trained[method, depth, net] for net in NETS}
 
 
@@ -124,14 +106,14 @@ def _depth_two(result: Result) -> list[Claim]:
         claim(
             "depth 2 is certified",
             "the dual gap of the G-CNN is at most 1e-4",
-            over(two, "gap"),
+            two.mean("gap"),
             high=1e-4,
             paper="a convex solver's value, gap not given",
         ),
         claim(
             "the printed ratio is that of the depth-2 optimum",
             "|β̂|_{2/3}/|β|₂ of the depth-2 limit is within 1e-3 of the printed 5.6573",
-            over(two, "ratio3"),
+            two.mean("ratio3"),
             low=PRINTED_RATIO - 1e-3,
             high=PRINTED_RATIO + 1e-3,
             paper=f"{PRINTED_RATIO}",
@@ -142,7 +124,7 @@ def _depth_two(result: Result) -> list[Claim]:
 def _depth_three(result: Result) -> list[Claim]:
     """Stationary points, compared with the line that the authors draw."""
     three = result.trained["flow", 3, "group-cnn"]
-    values = [float(o.numbers["objective"]) for o in three]
+    values = three.each("objective")
     distinct = sorted({round(v, 3) for v in values})
     return [
         claim(
@@ -164,7 +146,7 @@ def _depth_three(result: Result) -> list[Claim]:
         claim(
             "the limits at depth 3 are stationary",
             "the KKT residual of the G-CNN is at most 1e-6",
-            over(three, "kkt"),
+            three.mean("kkt"),
             high=1e-6,
             paper="the theorem",
         ),
@@ -173,31 +155,28 @@ def _depth_three(result: Result) -> list[Claim]:
 
 def _descent(result: Result) -> list[Claim]:
     """The authors' descent against the limit of the same starts, and the three networks against each other."""
-    three, sgd, epochs = _of(result, "flow", 3), _of(result, "sgd", 3), f"{result.config.epochs:,} epochs"
+    three, sgd = _of(result, "flow", 3), _of(result, "sgd", 3)
+    descended, flowed = sgd["group-cnn"], three["group-cnn"]
+    same_starts = zip(descended.each("objective"), flowed.each("objective"), strict=False)
     return [
         claim(
             "the authors' descent is not at its limit",
             "the depth-3 value of the G-CNN after it is at least 5 % above the limit of the same start",
-            mean(
-                [
-                    a.numbers["objective"] / b.numbers["objective"] - 1
-                    for a, b in zip(sgd["group-cnn"], three["group-cnn"], strict=False)  # the same starts
-                ]
-            ),
+            mean([a / b - 1 for a, b in same_starts]),
             low=0.05,
             paper="ratio 6.84, line 5.66",
-            note=f"{epochs}, KKT residual {over(sgd['group-cnn'], 'kkt').value:.2g}, margin "
-            f"{over(sgd['group-cnn'], 'reached').value:.3g}",
+            note=f"{result.config.epochs:,} epochs, KKT residual {descended.mean('kkt').value:.2g}, margin "
+            f"{descended.mean('reached').value:.3g}",
         ),
         *(
             claim(
                 f"{when} the G-CNN is below the {NETS[net]}",
                 f"Fourier ratio of the {NETS[net]} minus that of the G-CNN, depth 3, is positive",
-                apart(nets["group-cnn"], nets[net], "ratio"),
+                nets[net].minus(nets["group-cnn"], "ratio"),
                 low=0,
                 paper=paper,
-                note=f"{written(over(nets[net], 'ratio'))} and {written(over(nets['group-cnn'], 'ratio'))}; in "
-                f"{rate(_lower(nets['group-cnn'], nets[net])):.2f} of the seeds",
+                note=f"{nets[net].told('ratio')} and {nets['group-cnn'].told('ratio')}; in "
+                f"{_share_below(nets['group-cnn'], nets[net]):.2f} of the seeds",
             )
             for when, nets in (("after the authors' descent", sgd), ("at the limit", three))
             for net, paper in (("circular", "16.3 and 6.84"), ("fully-connected", "15.6 and 6.84"))
@@ -205,95 +184,64 @@ def _descent(result: Result) -> list[Claim]:
         claim(
             "training lowers the ratio of the G-CNN",
             "its change from initialisation in the authors' descent is negative",
-            apart_in(sgd["group-cnn"], "start_ratio", "ratio"),
+            descended.change("ratio"),
             high=0,
             paper="10.3 → 6.84",
-            note=f"along the flow {written(apart_in(three['group-cnn'], 'start_ratio', 'ratio'))}",
+            note=f"along the flow {written(flowed.change('ratio'))}",
         ),
     ]
 
 
-def _lower(a: list[Outcome], b: list[Outcome]) -> list[bool]:
-    return [x.numbers["ratio"] < y.numbers["ratio"] for x, y in zip(a, b, strict=True)]
+def _share_below(a: Seeds, b: Seeds) -> float:
+    return mean([x < y for x, y in zip(a.each("ratio"), b.each("ratio"), strict=True)]).value
 
 
 def figure(result: Result) -> Figure:
     """The way there in Fourier and real space, the changes, the printed β, and the optimum of each depth."""
-    from matplotlib.figure import Figure
+    from netgrain.experiments.equivariance.panels import draw_trainings, key_of_nets, picture
 
-    from netgrain.geometry.plots import LARGE, MEDIUM
-
-    picture = Figure(figsize=(15.0, 7.6), layout="constrained")
-    axes = picture.subplots(2, 4, width_ratios=(1, 1.15, 1.4, 1.2))
-    spaces = (
-        (1, "ratio", "Fourier ratio |β̂|_{2/3} / |β|₂", PRINTED_RATIO),
-        (2, "real", "real ratio |β|_{2/3} / |β|₂", None),
-    )
-    for (row, number, name, level), line in zip(spaces, axes, strict=True):
-        for ax, method, title in zip(line, ("sgd", "flow"), ("descent, growing rate", "flow"), strict=False):
-            draw_curves(ax, {net: result.trained[method, 3, net] for net in NETS}, row)
-            ax.sharey(line[0])
-            ax.set_title(f"depth 3, {title}", fontsize=LARGE)
-        line[0].set_ylabel(name, fontsize=MEDIUM)
-        rows = [(f"{NETS[n]}, {m}", n, result.trained[m, 3, n]) for m in ("sgd", "flow") for n in NETS]
-        draw_changes(line[2], rows, f"start_{number}", number)
-        line[2].set_xlabel(name, fontsize=MEDIUM)
-        line[2].set_title("initialisation → end, mean ± standard error", fontsize=LARGE)
-        if level is not None:
-            for ax in line[:2]:
-                ax.axhline(level, color="black", ls="--", lw=1)
-            line[2].axvline(level, color="black", ls="--", lw=1)
-    key_of_nets(axes[1, 0], list(NETS), loc="lower right")
+    starts = f"{result.config.seeds} starts of the descent, {result.config.flows} of the flow"
+    figure = picture(15.0, 7.6, f"D8, two Gaussian points (seed 2): {starts}; dashed: the authors' printed line")
+    axes = figure.subplots(2, 4, width_ratios=(1, 1.15, 1.4, 1.2))
+    trained = {(method, net): result.trained[method, 3, net] for method in ("sgd", "flow") for net in NETS}
+    for (number, name), level, line in zip(RATIOS.items(), (PRINTED_RATIO, None), axes, strict=True):
+        draw_trainings(line[:3], trained, number, name, depth=3, level=level)
+    key_of_nets(axes[1, 0], loc="lower right")
     _draw_predictor(axes[0, 3], result)
     _draw_values(axes[1, 3], result)
-    picture.suptitle(
-        f"D8, two Gaussian points (seed 2): {result.config.seeds} starts of the descent, {result.config.flows} of the "
-        "flow; dashed: the authors' printed line",
-        fontsize=LARGE + 1,
-    )
-    return picture
+    return figure
 
 
 def _draw_predictor(ax: Axes, result: Result) -> None:
     """β of depth 2, every seed, over the printed one."""
-    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import labelled, legend
 
     ax.bar(range(8), PRINTED, color="0.82", width=0.8, label="printed by the authors")
-    for i, outcome in enumerate(result.trained["flow", 2, "group-cnn"]):
-        beta = outcome.arrays["beta"]
-        ax.plot(
-            range(8), beta / beta.norm(), "o", color=HUES["group-cnn"], mfc="none", ms=6,
-            label="limit of the flow, each seed" if i == 0 else "_nolegend_",
-        )  # fmt: skip
+    betas = result.trained["flow", 2, "group-cnn"].stacked("beta")
+    lines = ax.plot(range(8), (betas / betas.norm(dim=1, keepdim=True)).T, "o", color=HUES["group-cnn"], mfc="none")
+    lines[0].set_label("limit of the flow, each seed")
     ax.axhline(0, color="0.4", lw=0.6)
     ax.set_xticks(range(8), ["e", "r²", "r", "r³", "s", "sr²", "sr", "sr³"])
-    ax.set_ylabel("β, |β|₂ = 1", fontsize=MEDIUM)
-    ax.set_title("depth 2: the optimum", fontsize=LARGE)
     ax.set_ylim(-0.65, 0.95)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    tidy(ax)
+    labelled(ax, "depth 2: the optimum", y="β, |β|₂ = 1")
+    legend(ax, loc="upper left")
 
 
 def _draw_values(ax: Axes, result: Result) -> None:
     """|β̂|_{2/3} at margin one: each seed by descent and flow, and the authors' line."""
-    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import key, labelled, legend
 
     for at, net in enumerate(NETS):
-        pairs = zip(result.trained["sgd", 3, net], result.trained["flow", 3, net], strict=False)  # the same starts
-        values = [(a.numbers["objective"], b.numbers["objective"]) for a, b in pairs]
-        spread = [at + 0.5 * (i / max(len(values) - 1, 1) - 0.5) for i in range(len(values))]
-        for x, (a, b) in zip(spread, values, strict=True):
-            ax.plot([x, x], [a, b], color=HUES[net], lw=1, alpha=0.6)
-        ax.plot(spread, [a for a, _ in values], "s", color="white", mec=HUES[net], ms=5)
-        ax.plot(spread, [b for _, b in values], "o", color=HUES[net], ms=5)
+        descended, flowed = (result.trained[method, 3, net].each("objective") for method in ("sgd", "flow"))
+        starts = len(descended)  # the flow has more of them
+        places = [at + 0.5 * (i / max(starts - 1, 1) - 0.5) for i in range(starts)]
+        ax.plot([places, places], [descended, flowed[:starts]], color=HUES[net], lw=1, alpha=0.6)
+        ax.plot(places, descended, "s", color="white", mec=HUES[net], ms=5)
+        ax.plot(places, flowed[:starts], "o", color=HUES[net], ms=5)
     ax.axhline(result.line, color="black", ls="--", lw=1)
-    ax.plot([], [], "s", color="white", mec="0.3", label="after the descent")
-    ax.plot([], [], "o", color="0.3", label="limit of the flow")
-    ax.plot([], [], "--", color="black", lw=1, label="depth 2's optimum")
     ax.set_xticks(range(len(NETS)), list(NETS.values()))
     ax.set_xlim(-0.5, len(NETS) - 0.5)
     ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
-    ax.set_ylabel("|β̂|_{2/3} at margin one", fontsize=MEDIUM)
-    ax.set_title("depth 3: what is minimised, some starts", fontsize=LARGE)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    tidy(ax)
+    labelled(ax, "depth 3: what is minimised, some starts", y="|β̂|_{2/3} at margin one")
+    marks = key("white", "after the descent", "s"), key("0.3", "limit of the flow", "o")
+    legend(ax, handles=[*marks, key("black", "depth 2's optimum", "--")], loc="upper left")

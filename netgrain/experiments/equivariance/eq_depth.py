@@ -9,19 +9,18 @@ Cost: smoke a second, laptop half a minute on two cores, paper three minutes (30
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.studies import apart, apart_in, ask, group_named, over, tidy, train_all, written
+from netgrain.experiments.equivariance.studies import Seeds, collected, group_named, trainings
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
-from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
 
 COST = 43  # processor seconds at laptop scale
 
@@ -42,19 +41,18 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trained: dict[tuple[str, int, int], list[Outcome]]  # group, points, depth → one per draw
+    trained: dict[tuple[str, int, int], Seeds]  # group, points, depth → one per draw
 
 
 def run(config: Config, runner: Runner) -> Result:
     asked = {
-        (group, points, depth): [
-            ask(group, {"kind": "gaussian", "points": points, "seed": s}, net="group-cnn", depth=depth, seed=s)
-            for s in range(draws)
-        ]
+        (group, points, depth): trainings(
+            group, {"kind": "gaussian", "points": points}, range(draws), net="group-cnn", depth=depth
+        )
         for group, points, draws in reversed(config.problems)  # the long ones first
         for depth in sorted(config.depths, reverse=True)
     }
-    return Result(config, train_all(runner, asked, "limits"))
+    return Result(config, collected(runner, asked, "limits"))
 
 
 def share_of_range(ratio: float, order: int, depth: int) -> float:
@@ -74,97 +72,72 @@ def claims(result: Result) -> list[Claim]:
                     claim(
                         f"{where}: rank falls from depth {shallow} to {deep}",
                         f"Σ d rank of β̂ at depth {shallow} minus that at depth {deep} is positive",
-                        apart(at[deep], at[shallow], "rank"),
+                        at[shallow].minus(at[deep], "rank"),
                         low=0,
                         paper="p = 2/L rewards low rank",
-                        note=", ".join(f"L = {d}: {written(over(at[d], 'rank'))}" for d in depths),
+                        note=", ".join(f"L = {d}: {at[d].told('rank')}" for d in depths),
                     )
                 )
-        certified = [o.numbers["gap"] for d in depths if d <= 2 for o in at[d]]
-        deep_ones = [o.numbers["kkt"] for d in depths if d > 2 for o in at[d]]
-        found += [
-            claim(
-                f"{where}: depths 1 and 2 are certified",
-                "the mean dual gap is at most 1e-4",
-                mean(certified),
-                high=1e-4,
-                paper="convex",
-                note=f"largest {max(certified):.0e}",
+        for kind, statement, number, mine, paper in (
+            ("depths 1 and 2 are certified", "dual gap", "gap", [1, 2], "convex"),
+            (
+                "deeper limits are stationary",
+                "KKT residual of depths 3 and more",
+                "kkt",
+                range(3, depths[-1] + 1),
+                "the theorem",
             ),
-            claim(
-                f"{where}: deeper limits are stationary",
-                "the mean KKT residual of depths 3 and more is at most 1e-4",
-                mean(deep_ones),
-                high=1e-4,
-                paper="the theorem",
-                note=f"largest {max(deep_ones):.0e}",
-            ),
+        ):
+            values = [v for d in depths if d in mine for v in at[d].each(number)]
+            found.append(
+                claim(
+                    f"{where}: {kind}",
+                    f"the mean {statement} is at most 1e-4",
+                    mean(values),
+                    high=1e-4,
+                    paper=paper,
+                    note=f"largest {max(values):.0e}",
+                )
+            )
+        found.append(
             claim(
                 f"{where}: training lowers |β̂|_(2/3) at depth 3",
                 "the change of the ratio from initialisation is negative",
-                apart_in(at[3], "start_ratio3", "ratio3"),
+                at[3].change("ratio3"),
                 high=0,
                 paper="the slides' plots",
-                note=f"from {written(over(at[3], 'start_ratio3'))} to {written(over(at[3], 'ratio3'))}",
-            ),
-        ]
+                note=f"from {at[3].told('start_ratio3')} to {at[3].told('ratio3')}",
+            )
+        )
     return found
 
 
 def figure(result: Result) -> Figure:
     """Against depth: rank, Schatten ratio at p = 2/3 and on its own scale, value over its bound, residual."""
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullLocator
 
-    from netgrain.geometry.plots import COLOURS, LARGE, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import key, labelled, legend, picture
+    from netgrain.geometry.plots import COLOURS
 
-    problems = list(result.config.problems)
-    depths = sorted(result.config.depths)
-    picture = Figure(figsize=(15.0, 0.6 + 3.4 * len(problems)), layout="constrained")
+    problems, depths = list(result.config.problems), sorted(result.config.depths)
+    title = "G-CNN at its limit against depth: every draw, means ± standard errors"
+    figure = picture(15.0, 0.6 + 3.4 * len(problems), title)
     blue, grey = COLOURS[0], COLOURS[4]
-    for line, (group, points, draws) in zip(picture.subplots(len(problems), 5, squeeze=False), problems, strict=True):
+    for line, (group, points, draws) in zip(figure.subplots(len(problems), 5, squeeze=False), problems, strict=True):
         order = group_named(group).order
-        numbers = {d: [o.numbers for o in result.trained[group, points, d]] for d in depths}
-
-        def share(n: dict[str, Any], key: str, d: int, order: int = order) -> float:
-            return share_of_range(n[key], order, d)
-
-        panels: list[tuple[str, dict[int, list[float]], dict[int, list[float]] | None]] = [
-            (f"Σ d rank of β̂, of {order}", {d: [n["rank"] for n in v] for d, v in numbers.items()}, None),
-            (
-                "stable rank of β̂",
-                {d: [n["stable_rank"] for n in v] for d, v in numbers.items()},
-                {d: [n["start_stable_rank"] for n in v] for d, v in numbers.items()},
-            ),
-            (
-                "|β̂|_{2/3} / |β|₂, the same p at every depth",
-                {d: [n["ratio3"] for n in v] for d, v in numbers.items()},
-                {d: [n["start_ratio3"] for n in v] for d, v in numbers.items()},
-            ),
-            (
-                "|β̂|_{2/L} / |β|₂, share of its range",
-                {d: [share(n, "ratio", d) for n in v] for d, v in numbers.items() if d > 1},
-                {d: [share(n, "start_ratio", d) for n in v] for d, v in numbers.items() if d > 1},
-            ),
-            ("KKT residual", {d: [max(n["kkt"], 1e-17) for n in v] for d, v in numbers.items()}, None),
-        ]
-        for ax, (name, ends, starts) in zip(line, panels, strict=True):
-            for values, colour, fill, shift in ((starts, grey, "white", 0.17), (ends, blue, blue, 0.0)):
-                for d, v in (values or {}).items():
-                    spread = [d + shift + 0.05 * ((i * 7) % 9 - 4) / 4 for i in range(len(v))]
-                    ax.plot(spread, v, "o", color=colour, ms=3, alpha=0.3, mew=0)
-                if values is not None:
-                    logarithmic = name == "KKT residual"
-                    means = [mean([math.log(x) for x in v] if logarithmic else v) for v in values.values()]
-                    if logarithmic:  # a geometric mean
-                        ax.plot(list(values), [math.exp(m) for m in means], "-o", color=colour, ms=5)
-                    else:
-                        ax.errorbar(
-                            [d + shift for d in values], means, yerr=[m.stderr for m in means], fmt="-o",
-                            color=colour, mfc=fill, ms=5, capsize=3,
-                        )  # fmt: skip
-            if name == "KKT residual":
+        trained = {d: result.trained[group, points, d] for d in depths}
+        panels = {
+            "rank": f"Σ d rank of β̂, of {order}",
+            "stable_rank": "stable rank of β̂",
+            "ratio3": "|β̂|_{2/3} / |β|₂, the same p at every depth",
+            "ratio": "|β̂|_{2/L} / |β|₂, share of its range",
+            "kkt": "KKT residual",
+        }
+        for ax, (number, name) in zip(line, panels.items(), strict=True):
+            if number not in ("rank", "kkt"):
+                _draw_means(ax, _by_depth(trained, f"start_{number}", order), grey, "white", shift=0.17)
+            _draw_means(ax, _by_depth(trained, number, order), blue, blue, logarithmic=number == "kkt")
+            if number == "kkt":
                 ax.set_yscale("log")
                 ax.set_ylim(1e-18, 1e-1)
                 ax.yaxis.set_major_locator(LogLocator(numticks=7))
@@ -173,14 +146,37 @@ def figure(result: Result) -> Figure:
                 ax.set_ylim(bottom=0)
             ax.set_xticks(depths)
             ax.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-            ax.set_xlabel("depth L", fontsize=MEDIUM)
-            ax.set_title(name, fontsize=MEDIUM)
-            tidy(ax)
-        line[0].set_ylabel(f"{group}, {points} points, {draws} draws", fontsize=LARGE)
-        handles = [
-            Line2D([], [], marker="o", color=blue, label="limit"),
-            Line2D([], [], marker="o", color=grey, mfc="white", label="initialisation"),
-        ]
-        line[1].legend(handles=handles, fontsize=SMALL, frameon=False)
-    picture.suptitle("G-CNN at its limit against depth: every draw, means ± standard errors", fontsize=LARGE + 1)
-    return picture
+            labelled(ax, name, "depth L", f"{group}, {points} points, {draws} draws" if ax is line[0] else "")
+        legend(line[1], handles=[key(blue, "limit"), key(grey, "initialisation")])
+    return figure
+
+
+def _by_depth(trained: Mapping[int, Seeds], number: str, order: int) -> dict[int, list[float]]:
+    """A number of every draw, depth by depth: a ratio as a share of its range, a residual not below rounding."""
+    found = {d: outcomes.each(number) for d, outcomes in trained.items()}
+    if number.endswith("ratio"):
+        return {d: [share_of_range(v, order, d) for v in values] for d, values in found.items() if d > 1}
+    return {d: [max(v, 1e-17) for v in values] for d, values in found.items()}
+
+
+def _draw_means(
+    ax: Axes,
+    values: Mapping[int, Sequence[float]],
+    colour: str,
+    fill: str,
+    *,
+    shift: float = 0.0,
+    logarithmic: bool = False,
+) -> None:
+    """Every draw as a point, and a line through the means (geometric ones if asked for) with standard errors."""
+    from netgrain.experiments.equivariance.panels import spread
+
+    for d, v in values.items():
+        ax.plot(spread(d + shift, len(v), 0.05), v, "o", color=colour, ms=3, alpha=0.3, mew=0)
+    if logarithmic:
+        means = [math.exp(mean([math.log(x) for x in v])) for v in values.values()]
+        ax.plot(list(values), means, "-o", color=colour, ms=5)
+        return
+    estimates = [mean(v) for v in values.values()]
+    errors = [m.stderr for m in estimates]
+    ax.errorbar([d + shift for d in values], estimates, errors, fmt="-o", color=colour, mfc=fill, ms=5, capsize=3)

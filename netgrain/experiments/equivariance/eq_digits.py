@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.image_plots import levels_and_changes
-from netgrain.experiments.equivariance.images import NETS, ImageCurves, image_unit, ordering_claims, paired
+from netgrain.experiments.equivariance.images import NETS, PLOTTED, ImageCurves, image_unit, ordering_claims
+from netgrain.experiments.equivariance.studies import Seeds, paired, seeded
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 
@@ -52,8 +52,8 @@ def run(config: Config, runner: Runner) -> Result:
     common = {"experiment": "eq-digits", "source": "digits", "size": 8, "fresh": 25, "batches": 1, "nets": list(NETS)}
     common |= {"lr": None, "lr_dense": None, "count": config.count, "steps": config.steps}
     common |= {"records": config.records, "width": config.width}
-    units = [{**common, "seed": seed} for seed in range(config.seeds)]
-    return Result(config, ImageCurves.of(runner.map(image_unit, units, "trainings")))
+    outcomes = runner.map(image_unit, seeded(config.seeds, **common), "trainings")
+    return Result(config, ImageCurves.of(Seeds(outcomes)))
 
 
 def claims(result: Result) -> list[Claim]:
@@ -61,31 +61,21 @@ def claims(result: Result) -> list[Claim]:
     margin = min(float(curves.values[f"{n}/margin"][:, -1].min()) for n in NETS)
     accuracy = ", ".join(f"{n} {float(curves.values[f'{n}/accuracy'][:, -1].mean()):.3f}" for n in NETS)
     note = f"smallest margin at the end {margin:.3g}; accuracy on fresh digits: {accuracy}"
-    papers = {
-        "change": "MNIST: 289k → 273k",
-        "level FC": "MNIST: 273k below 334k",
-        "level CNN": "MNIST: 273k below 335k",
-    }
-    papers |= {"change FC": "MNIST: −6 % against −13 %", "change CNN": "MNIST: −6 % against −17 %"}
-    papers["real"] = "MNIST: 5304 above 4182"
-    ends = [curves.end(f"G-CNN, {kind}/{kind}") for kind in ("semidirect", "direct")]
+    papers = {what: f"MNIST: {shown}" for what, shown in PLOTTED.items()}
+    semidirect, direct = "G-CNN, semidirect/semidirect", "G-CNN, direct/direct"
     return [
         *ordering_claims(curves, "", note, papers),
         claim(
             "the semidirect product starts below the direct one",
             "mean over seeds of log(semidirect/direct) at initialisation is below 0",
-            mean(
-                (curves.values["G-CNN, semidirect/semidirect"][:, 0] / curves.values["G-CNN, direct/direct"][:, 0])
-                .log()
-                .tolist()
-            ),
+            mean((curves.values[semidirect][:, 0] / curves.values[direct][:, 0]).log().tolist()),
             high=0,
             note="larger irreps; 5.6k against 6.6k for white noise in the limit of a large group",
         ),
         claim(
             "direct and semidirect end within a fifth of each other",
             "mean over seeds of log(semidirect/direct) at the end is within ±0.2",
-            paired(*ends),
+            paired(curves.end(semidirect), curves.end(direct)),
             low=-0.2,
             high=0.2,
         ),
@@ -93,6 +83,8 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
+    from netgrain.experiments.equivariance.panels import levels_and_changes
+
     config = result.config
     return levels_and_changes(
         result.curves.measures(),

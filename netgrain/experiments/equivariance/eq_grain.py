@@ -21,9 +21,8 @@ from torch import Tensor
 
 from netgrain.equivariant.limits import limit
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.fourier_descent import descend_in_fourier, initial_layers, records
-from netgrain.experiments.equivariance.image_plots import band, labelled
-from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
+from netgrain.experiments.equivariance.fourier_descent import initial_layers, recorded, records, steps_in_fourier
+from netgrain.experiments.equivariance.studies import Seeds, collected, gaussian_points, labels_in_turn, seeded
 from netgrain.geometry.estimate import mean
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.provenance import Provenance
@@ -65,32 +64,17 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    steps: Tensor  # (records,)
-    identity: dict[int, Tensor]  # depth → Corr(G, I), (data sets, records)
-    rank: dict[int, Tensor]  # effective rank
-    aligned: dict[int, Tensor]  # share of the trace along the limit predictor of depth 2
-    before: dict[int, Tensor]  # eigenvalues over the trace, (data sets, n)
-    after: dict[int, Tensor]
-    at_limit: dict[int, list[float]]  # mean cos² of the limits of two starts, one per data set
+    found: dict[int, Seeds]  # depth → one per data set: arrays (records,), spectra (n,)
+    limits: dict[int, Seeds]
 
 
 def run(config: Config, runner: Runner) -> Result:
-    common = {"experiment": "eq-grain", "members": config.members, "steps": config.steps, "records": config.records}
-    common |= {"log_norm": config.log_norm}
-    units = [{**common, "depth": L, "seed": s} for L in DEPTHS for s in range(config.datasets)]
-    outcomes = runner.map(_one, units, "ensembles")
-    mine = {L: outcomes[i * config.datasets : (i + 1) * config.datasets] for i, L in enumerate(DEPTHS)}
-
-    def arrays(name: str) -> dict[int, Tensor]:
-        return {L: torch.stack([o.arrays[name] for o in found]) for L, found in mine.items()}
-
-    names = ("identity", "rank", "aligned", "before", "after")
-    count = config.limits
-    starts = {"experiment": "eq-grain", "starts": config.starts, "log_norm": config.log_norm}
-    asked = [{**starts, "depth": L, "seed": s} for L in DEPTHS for s in range(count)]
-    ends = [float(o.numbers["agreement"]) for o in runner.map(_limits, asked, "limits")]
-    at_limit = {L: ends[i * count : (i + 1) * count] for i, L in enumerate(DEPTHS)}
-    return Result(config, outcomes[0].arrays["steps"], **{n: arrays(n) for n in names}, at_limit=at_limit)
+    common = {"experiment": "eq-grain", "log_norm": config.log_norm}
+    sizes = {"members": config.members, "steps": config.steps, "records": config.records}
+    asked = {L: seeded(config.datasets, **common, **sizes, depth=L) for L in DEPTHS}
+    found = collected(runner, asked, "ensembles", _one)
+    asked = {L: seeded(config.limits, **common, starts=config.starts, depth=L) for L in DEPTHS}
+    return Result(config, found, collected(runner, asked, "limits", _limits))
 
 
 @one_thread()
@@ -100,12 +84,13 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
     # members of one data set never appear in another
     layers = initial_layers(ORDER, unit["depth"], range(seed * members, (seed + 1) * members))
     noted = records(unit["steps"], unit["records"])
-    descent = descend_in_fourier(group, layers, y[:, None] * X, steps=unit["steps"], noted=noted)
+    descent = recorded(steps_in_fourier(group, layers, y[:, None] * X), noted)
     target = limit(group, X, y, depth=2, cap=CAP, log_norm=unit["log_norm"]).beta
     target = target / torch.linalg.vector_norm(target)
     found = [geometry(betas) for betas in descent.betas]
     arrays = {
         "steps": torch.tensor(noted),
+        # Corr(G, I), and the share of the trace along the limit predictor of depth 2
         "identity": torch.tensor([corr(G, torch.eye(ORDER)).value for G in found], dtype=torch.float64),
         "rank": torch.tensor([G.effective_rank.value for G in found], dtype=torch.float64),
         "aligned": (descent.betas @ target).square().mean(1) / descent.betas.square().sum(-1).mean(1),
@@ -155,7 +140,7 @@ def _shares(G: Geometry) -> Tensor:
 def claims(result: Result) -> list[Claim]:
     found = []
     for L in DEPTHS:
-        identity, rank, aligned = result.identity[L], result.rank[L], result.aligned[L]
+        identity, rank, aligned = (result.found[L].stacked(name) for name in ("identity", "rank", "aligned"))
         found += [
             claim(
                 f"no grain at initialisation, depth {L}",
@@ -186,71 +171,59 @@ def claims(result: Result) -> list[Claim]:
                 note=f"at initialisation {float(aligned[:, 0].mean()):.4f}, isotropic would be {1 / ORDER:.4f}",
             ),
         ]
-    starts = f"{result.config.starts} starts of each data set, followed to the limit"
-    return [
-        *found,
-        claim(
-            "at depth 2 every start has the same limit",
-            "mean of cos² between the limits of two starts is at least 0.99",
-            mean(result.at_limit[2]),
-            low=0.99,
-            paper="convex: one optimum",
-            note=starts,
-        ),
-        claim(
-            "at depth 3 starts end in different places",
-            "mean of cos² between the limits of two starts is at most 0.9",
-            mean(result.at_limit[3]),
-            high=0.9,
-            paper="stationary points, not one optimum",
-            note=starts,
-        ),
-    ]
+    for L, where, bound, low, high, paper in (
+        (2, "every start has the same limit", "at least 0.99", 0.99, None, "convex: one optimum"),
+        (3, "starts end in different places", "at most 0.9", None, 0.9, "stationary points, not one optimum"),
+    ):
+        found.append(
+            claim(
+                f"at depth {L} {where}",
+                f"mean of cos² between the limits of two starts is {bound}",
+                result.limits[L].mean("agreement"),
+                low=low,
+                high=high,
+                paper=paper,
+                note=f"{result.config.starts} starts of each data set, followed to the limit",
+            )
+        )
+    return found
 
 
 def figure(result: Result) -> Figure:
     import numpy as np
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(11.4, 6.2), layout="constrained")
+    from netgrain.experiments.equivariance.panels import band, labelled, legend, picture, plain_ticks, step_axis
+
+    config = result.config
+    title = f"Linear G-CNNs on D60, {POINTS} points, {config.datasets} data sets (bands: standard error)"
+    figure = picture(11.4, 6.2, title)
     axes: Any = figure.subplots(2, 2)
     spectra, identity, rank, aligned = axes.ravel()
     at = np.arange(1, ORDER + 1)
-    for L in DEPTHS:
-        before, after = result.before[L].mean(0).numpy(), result.after[L].mean(0).numpy()
-        spectra.plot(at, np.maximum(before, 1e-12), "--", color=COLOURS[L], lw=1.3, label=f"depth {L}, before")
-        spectra.plot(at, np.maximum(after, 1e-12), "-", color=COLOURS[L], lw=1.8, label=f"depth {L}, after")
-        for ax, curves in ((identity, result.identity), (rank, result.rank), (aligned, result.aligned)):
-            band(ax, result.steps, curves[L], f"depth {L}", colour=COLOURS[L])
-    spectra.axhline(1 / ORDER, color="0.4", lw=0.8, ls=":")
+    for L, colour in COLOURS.items():
+        found = result.found[L]
+        steps = found[0].arrays["steps"]
+        for when, style, width in (("before", "--", 1.3), ("after", "-", 1.8)):
+            shares = found.stacked(when).mean(0).numpy().clip(1e-12)
+            spectra.plot(at, shares, style, color=colour, lw=width, label=f"depth {L}, {when}")
+        for name, ax in (("identity", identity), ("rank", rank), ("aligned", aligned)):
+            band(ax, steps, found.stacked(name), f"depth {L}", colour=colour)
     spectra.set_yscale("log")
     spectra.set_ylim(1e-8, 2)
     spectra.minorticks_off()
     spectra.set_xlim(1, ORDER)
-    labelled(spectra, f"spectrum of E[ββᵀ], {result.config.members} members (dotted: I)", "index", "share of the trace")
-    labelled(identity, "Corr(E[ββᵀ], I), debiased (dotted: one direction)", "step", "")
-    identity.axhline(1 / math.sqrt(ORDER), color="0.4", lw=0.8, ls=":")
-    identity.set_ylim(0, 1.05)
-    labelled(rank, "effective rank, debiased", "step", "")
+    labelled(spectra, f"spectrum of E[ββᵀ], {config.members} members (dotted: I)", "index", "share of the trace")
+    labelled(identity, "Corr(E[ββᵀ], I), debiased (dotted: one direction)", "step")
+    labelled(rank, "effective rank, debiased", "step")
+    labelled(aligned, "share of the trace along the limit of depth 2 (dotted: I)", "step")
+    for ax, level in ((spectra, 1 / ORDER), (identity, 1 / math.sqrt(ORDER)), (aligned, 1 / ORDER)):
+        ax.axhline(level, color="0.4", lw=0.8, ls=":")
+    for ax in (identity, aligned):
+        ax.set_ylim(0, 1.05)
     rank.set_yscale("log")
-    ticks = [t for t in (1, 2, 5, 10, 20, 50) if t <= ORDER]
-    rank.set_yticks(ticks, [str(t) for t in ticks])
-    rank.minorticks_off()
-    labelled(aligned, "share of the trace along the limit of depth 2 (dotted: I)", "step", "")
-    aligned.axhline(1 / ORDER, color="0.4", lw=0.8, ls=":")
-    aligned.set_ylim(0, 1.05)
+    plain_ticks(rank, "y", (1, 2, 5, 10, 20, 50))
     for ax in (identity, rank, aligned):
-        ax.set_xscale("symlog", linthresh=10)
-        last = float(result.steps[-1])
-        steps = [t for t in (0, 10, 100, 1000, 10_000) if t <= last]
-        ax.set_xticks(steps, [str(t) for t in steps])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlim(0, last)
-    spectra.legend(fontsize=8, frameon=False)
-    identity.legend(fontsize=8, frameon=False)
-    figure.suptitle(
-        f"Linear G-CNNs on D60, {POINTS} points, {result.config.datasets} data sets (bands: standard error)",
-        fontsize=10.5,
-    )
+        step_axis(ax, int(steps[-1]))
+    for ax in (spectra, identity):
+        legend(ax)
     return figure

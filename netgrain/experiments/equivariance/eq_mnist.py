@@ -24,18 +24,18 @@ from netgrain.equivariant.limits import make_network
 from netgrain.equivariant.networks import predictor
 from netgrain.equivariant.schatten_norms import schatten_ratio
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.fourier_descent import descend_in_fourier, initial_layers
-from netgrain.experiments.equivariance.image_plots import levels_and_changes
+from netgrain.experiments.equivariance.fourier_descent import initial_layers, recorded, steps_in_fourier
 from netgrain.experiments.equivariance.images import (
     DEPTH,
     NETS,
+    PLOTTED,
     ImageCurves,
     image_groups,
     image_unit,
     mnist_is_here,
     ordering_claims,
-    stacked,
 )
+from netgrain.experiments.equivariance.studies import Seeds, seeded
 from netgrain.experiments.equivariance.white_noise import expected_ratio
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
@@ -84,12 +84,12 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
+    mine = {"experiment": "eq-mnist", "size": config.size}
     asked = {"experiment": "eq-mnist", "ask": "source", "look_for_mnist": config.look_for_mnist}
     source = runner.map(_source, [asked], "data")[0].numbers["source"]
-    starts = [{"experiment": "eq-mnist", "ask": "epoch 0", "size": config.size, "seed": s} for s in range(config.draws)]
-    at_start = runner.map(_at_start, starts, "initialisations")
-    theory = runner.map(_theory, [{"experiment": "eq-mnist", "ask": "theory", "size": config.size}], "theory")[0]
-    common = {"experiment": "eq-mnist", "source": source, "size": config.size, "fresh": 25, "count": config.count}
+    at_start = Seeds(runner.map(_at_start, seeded(config.draws, **mine, ask="epoch 0"), "initialisations"))
+    theory = runner.map(_theory, [{**mine, "ask": "theory"}], "theory")[0]
+    common = {**mine, "source": source, "fresh": 25, "count": config.count}
     common |= {"records": config.records, "width": config.width}
     sums, theirs = config.count, {"steps": 2 * config.epochs, "batches": 2}  # images of a batch, of two
     every = list(NETS)
@@ -100,12 +100,11 @@ def run(config: Config, runner: Runner) -> Result:
     if config.steps:
         paces["normalised"] = {"steps": config.steps, "lr": None, "lr_dense": None, "batches": 1, "nets": every}
     trainings = {
-        name: ImageCurves.of(runner.map(image_unit, [{**common, **pace, "seed": s} for s in range(config.seeds)], name))
+        name: ImageCurves.of(Seeds(runner.map(image_unit, seeded(config.seeds, **common, **pace), name)))
         for name, pace in paces.items()
     }
-    return Result(
-        config, source, {n: stacked(at_start, n) for n in AT_START}, {n: theory.numbers[n] for n in AT_START}, trainings
-    )
+    start = {n: at_start.stacked(n) for n in AT_START}
+    return Result(config, source, start, {n: theory.numbers[n] for n in AT_START}, trainings)
 
 
 def _source(unit: Mapping[str, Any]) -> Outcome:
@@ -119,7 +118,7 @@ def _at_start(unit: Mapping[str, Any]) -> Outcome:
     nothing = layers[0]  # no step is made, so any data will do
     found = {}
     for kind, group in groups.items():
-        start = descend_in_fourier(group, layers, nothing, steps=0, noted=[0])
+        start = recorded(steps_in_fourier(group, layers, nothing), [0])
         found[f"G-CNN, {kind}"] = schatten_ratio(group, start.betas[0, 0], DEPTH)
     dense = predictor(make_network(groups["direct"], "fully-connected", 3, width=NARROW, seed=seed)).detach()
     found["FC"] = schatten_ratio(groups["direct"], dense, DEPTH)
@@ -158,14 +157,7 @@ def claims(result: Result) -> list[Claim]:
                 paper="(C28 × C28) × D8, 289k",
             )
         )
-    papers = {
-        "change": "289k → 273k",
-        "level FC": "273k below 334k",
-        "level CNN": "273k below 335k",
-        "change FC": "−6 % against −13 %: the other way round",
-        "change CNN": "−6 % against −17 %: the other way round",
-        "real": "5304 above 4182",
-    }
+    papers = {what: f"{t}: the other way round" if "against" in t else t for what, t in PLOTTED.items()}
     for name, curves in result.trainings.items():
         margins = ", ".join(
             f"{n.split('/')[0]} {float(v[:, -1].mean()):.2g}" for n, v in curves.values.items() if n.endswith("/margin")
@@ -179,7 +171,7 @@ def claims(result: Result) -> list[Claim]:
                     mean(curves.change(f"{net}/direct")),
                     low=change - 0.03,
                     high=change + 0.03,
-                    paper="289k → 273k" if net != "FC" else "386k → 334k",
+                    paper=PLOTTED["change"] if net != "FC" else "386k → 334k",
                     note=note if name == MEAN else f"{note}; that their loss is a sum is an inference",
                 )
                 for net, change in CHANGES.items()
@@ -191,6 +183,8 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
+    from netgrain.experiments.equivariance.panels import levels_and_changes
+
     config = result.config
     shown = "normalised" if "normalised" in result.trainings else SUM
     curves = result.trainings[shown]

@@ -9,36 +9,24 @@ Cost: smoke a second, laptop 20 s on two cores, paper two minutes (100 draws, 30
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.equivariance.studies import (
-    HUES,
-    NETS,
-    apart,
-    ask,
-    narrow,
-    over,
-    rate,
-    tidy,
-    train_all,
-    written,
-)
+from netgrain.experiments.equivariance.studies import HUES, NETS, RATIOS, Seeds, collected, narrow, trainings
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
-from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 45  # processor seconds at laptop scale
 DEPTH = 3
-MEASURES = {
-    "ratio": "Fourier ratio |β̂|_{2/3} / |β|₂",
-    "objective": "|β̂|_{2/3} at margin one",
-    "real": "real ratio |β|_{2/3} / |β|₂",
+MEASURES = {  # short name, name, 1 if the G-CNN's is claimed to be lowest, −1 if highest
+    "ratio": ("Fourier ratio", RATIOS["ratio"], 1),
+    "objective": ("objective", "|β̂|_{2/3} at margin one", 1),
+    "real": ("real ratio", RATIOS["real"], -1),
 }
 EXPECTED = {  # G-CNN, CNN, FC, from an earlier prototype on other draws
     ("D8", 2): {"ratio": (5.03, 6.30, 16.9), "objective": (4.75, 6.36, 10.3), "real": (7.27, 6.64, 6.28)},
@@ -62,26 +50,18 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trained: dict[tuple[str, int, str], list[Outcome]]  # group, points, network → one per draw
+    trained: dict[tuple[str, int, str], Seeds]  # group, points, network → one per draw
 
 
 def run(config: Config, runner: Runner) -> Result:
     asked = {
-        (group, points, net): [
-            ask(
-                group,
-                {"kind": "gaussian", "points": points, "seed": seed},
-                net=net,
-                depth=DEPTH,
-                seed=seed,
-                **narrow(net),
-            )
-            for seed in range(draws)
-        ]
+        (group, points, net): trainings(
+            group, {"kind": "gaussian", "points": points}, range(draws), net=net, depth=DEPTH, **narrow(net)
+        )
         for group, points, draws in reversed(config.problems)  # the long ones first
         for net in NETS
     }
-    return Result(config, train_all(runner, asked, "limits"))
+    return Result(config, collected(runner, asked, "limits"))
 
 
 def claims(result: Result) -> list[Claim]:
@@ -89,105 +69,71 @@ def claims(result: Result) -> list[Claim]:
     for group, points, _ in result.config.problems:
         nets = {net: result.trained[group, points, net] for net in NETS}
         where = f"{group}, {points} points"
-        for measure, sign, others in (
-            ("ratio", 1, ("circular", "fully-connected")),
-            ("objective", 1, ("circular", "fully-connected")),
-            ("real", -1, ("circular", "fully-connected")),
-        ):
-            best = rate(_best(nets, measure, sign))
-            word = "lowest" if sign > 0 else "highest"
-            for net in others:
-                ours, theirs = nets["group-cnn"], nets[net]
-                low, high = (ours, theirs) if sign > 0 else (theirs, ours)
-                expected = EXPECTED.get((group, points), {}).get(measure)
+        ours = nets["group-cnn"]
+        for measure, (short, name, sign) in MEASURES.items():
+            expected = EXPECTED.get((group, points), {}).get(measure)
+            for net in ("circular", "fully-connected"):
+                low, high = (ours, nets[net])[::sign]
                 found.append(
                     claim(
-                        f"{where}: {_short(measure)} of the G-CNN {'below' if sign > 0 else 'above'} the {NETS[net]}'s",
-                        f"mean over draws of the difference in {MEASURES[measure]} is positive",
-                        apart(low, high, measure),
+                        f"{where}: {short} of the G-CNN {'below' if sign > 0 else 'above'} the {NETS[net]}'s",
+                        f"mean over draws of the difference in {name} is positive",
+                        high.minus(low, measure),
                         low=0,
                         paper=f"on average; prototype {' / '.join(f'{v:g}' for v in expected)}" if expected else "",
-                        note=f"{written(over(ours, measure))} and {written(over(theirs, measure))}; G-CNN {word} "
-                        f"in {best:.2f} of the draws",
+                        note=f"{ours.told(measure)} and {nets[net].told(measure)}; {_how_often(nets, measure, '.2f')} "
+                        "of the draws",
                     )
                 )
+        residuals = [kkt for outcomes in nets.values() for kkt in outcomes.each("kkt")]
         found.append(
             claim(
                 f"{where}: limits are stationary",
                 "the mean KKT residual over draws and networks is at most 1e-4",
-                mean([o.numbers["kkt"] for outcomes in nets.values() for o in outcomes]),
+                mean(residuals),
                 high=1e-4,
                 paper="the theorem",
-                note=f"largest {max(o.numbers['kkt'] for outcomes in nets.values() for o in outcomes):.0e}",
+                note=f"largest {max(residuals):.0e}",
             )
         )
     return found
 
 
-def _short(measure: str) -> str:
-    return {"ratio": "Fourier ratio", "objective": "objective", "real": "real ratio"}[measure]
+def _how_often(nets: Mapping[str, Seeds], measure: str, form: str) -> str:
+    sign = MEASURES[measure][2]
+    return f"G-CNN {'lowest' if sign > 0 else 'highest'} in {mean(_best(nets, measure, sign)).value:{form}}"
 
 
-def _best(nets: dict[str, list[Outcome]], measure: str, sign: int) -> list[bool]:
+def _best(nets: Mapping[str, Seeds], measure: str, sign: int) -> list[bool]:
     """Draw by draw: the G-CNN is not beaten by another (by more than 1e-6: ties at the same β happen)."""
-    rows = zip(*([sign * o.numbers[measure] for o in nets[net]] for net in NETS), strict=True)
+    rows = zip(*(nets[net].each(lambda n: sign * n[measure]) for net in NETS), strict=True)
     return [row[0] <= min(row[1:]) + 1e-6 * abs(row[0]) for row in rows]
 
 
 def figure(result: Result) -> Figure:
     """Every draw as a point, means with standard errors, and where the networks began."""
-    from matplotlib.figure import Figure
-
-    from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import above, key, labelled, mean_mark, picture, plain_ticks, spread
 
     problems = list(result.config.problems)
-    picture = Figure(figsize=(12.5, 1.2 + 2.7 * len(problems)), layout="constrained")
-    axes = picture.subplots(len(problems), 3, squeeze=False)
+    title = "The true limit of depth 3: every draw, means ± standard errors, and the level at initialisation"
+    figure = picture(12.5, 1.2 + 2.7 * len(problems), title)
+    axes = figure.subplots(len(problems), 3, squeeze=False)
     for line, (group, points, draws) in zip(axes, problems, strict=True):
-        for ax, (measure, name) in zip(line, MEASURES.items(), strict=True):
-            nets = {net: result.trained[group, points, net] for net in NETS}
+        nets = {net: result.trained[group, points, net] for net in NETS}
+        for ax, (measure, (_, name, _)) in zip(line, MEASURES.items(), strict=True):
             for at, (net, outcomes) in enumerate(nets.items()):
-                values = [o.numbers[measure] for o in outcomes]
-                spread = [at + 0.14 * ((i * 7) % 9 - 4) / 4 for i in range(len(values))]
-                ax.plot(values, spread, "o", color=HUES[net], ms=3, alpha=0.35, mew=0)
-                centre = mean(values)
+                values, centre = outcomes.each(measure), outcomes.mean(measure)
+                ax.plot(values, spread(at, draws, 0.14), "o", color=HUES[net], ms=3, alpha=0.35, mew=0)
                 if measure != "objective":  # at initialisation the data are not separated
-                    start = over(outcomes, f"start_{measure}")
-                    ax.errorbar(
-                        start.value, at + 0.3, xerr=start.stderr, fmt="o", color=HUES[net], mfc="white", ms=5, capsize=2
-                    )
-                ax.errorbar(
-                    centre.value,
-                    at - 0.3,
-                    xerr=centre.stderr,
-                    fmt="o",
-                    color=HUES[net],
-                    ms=6,
-                    capsize=3,
-                    elinewidth=1.4,
-                )
-                ax.annotate(
-                    f"{centre.value:.3g} ± {centre.stderr:.1g}", (centre.value, at - 0.3), (0, 5),
-                    textcoords="offset points", ha="center", fontsize=SMALL - 1, color="0.25",
-                )  # fmt: skip
-            if measure != "real" and max(o.numbers[measure] for o in nets["fully-connected"]) > 100:
+                    mean_mark(ax, outcomes.mean(f"start_{measure}"), at + 0.3, colour=HUES[net], filled=False, size=5)
+                mean_mark(ax, centre, at - 0.3, colour=HUES[net], size=6)
+                above(ax, centre, at - 0.3, f"{centre.value:.3g} ± {centre.stderr:.1g}")
+            if measure != "real" and max(nets["fully-connected"].each(measure)) > 100:
                 ax.set_xscale("log")
-                ax.set_xticks(ticks := [10, 20, 50, 100, 200, 400], [str(t) for t in ticks])
-                ax.minorticks_off()
+                plain_ticks(ax, "x", (10, 20, 50, 100, 200, 400))
             ax.set_yticks(range(len(NETS)), list(NETS.values()))
             ax.set_ylim(len(NETS) - 0.4, -0.75)
-            best = rate(_best(nets, measure, -1 if measure == "real" else 1))
-            word = "highest" if measure == "real" else "lowest"
-            ax.set_title(f"{group}, {points} points, {draws} draws: G-CNN {word} in {best:.0%}", fontsize=MEDIUM)
-            ax.set_xlabel(name, fontsize=MEDIUM)
-            tidy(ax)
-    marks = [
-        axes[0, 0].plot([], [], "o", color="0.3", mfc=fill, label=label)[0]
-        for fill, label in (("0.3", "limit"), ("white", "initialisation"))
-    ]
-    picture.legend(handles=marks, loc="outside lower center", ncols=2, fontsize=MEDIUM, frameon=False)
-    picture.suptitle(
-        "The true limit of depth 3: every draw, means ± standard errors, and the level at initialisation",
-        fontsize=LARGE,
-    )
-    return picture
+            labelled(ax, f"{group}, {points} points, {draws} draws: {_how_often(nets, measure, '.0%')}", name)
+    marks = [key("0.3", "limit", "o"), key("white", "initialisation", "o")]
+    figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False)
+    return figure

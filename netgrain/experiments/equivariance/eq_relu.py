@@ -22,9 +22,8 @@ from netgrain.equivariant.descent import exponential_descent
 from netgrain.equivariant.limits import make_network
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.fourier_descent import recorded_steps
-from netgrain.experiments.equivariance.image_plots import levels_and_changes
-from netgrain.experiments.equivariance.images import log_change, paired
-from netgrain.experiments.equivariance.studies import gaussian_points
+from netgrain.experiments.equivariance.images import levels, log_change
+from netgrain.experiments.equivariance.studies import Seeds, collected, gaussian_points, paired, seeded, stacked
 from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral
 from netgrain.runtime.run_folder import Runner
@@ -56,20 +55,9 @@ PRESETS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """Of one kind of training: network → (seeds, records)."""
-
-    steps: Tensor
-    fourier: dict[str, Tensor]
-    real: dict[str, Tensor]
-    dead: dict[str, Tensor]  # share of the samples
-    loss: dict[str, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trainings: dict[str, Run]
+    trainings: dict[str, dict[str, Seeds]]  # kind of training → network
 
 
 def run(config: Config, runner: Runner) -> Result:
@@ -80,15 +68,8 @@ def run(config: Config, runner: Runner) -> Result:
         kinds["normalised"] = {"method": "ngd", "lr": 0.0, "epochs": config.normalised}
     trainings = {}
     for name, kind in kinds.items():
-        seeds = range(config.seeds)
-        units = [{"experiment": "eq-relu", **kind, "net": net, "seed": s} for net in NETS.values() for s in seeds]
-        outcomes = iter(runner.map(_one, units, name))
-        mine = {net: [next(outcomes) for _ in seeds] for net in NETS}
-        curves = {
-            measure: {net: torch.stack([o.arrays[measure] for o in found]) for net, found in mine.items()}
-            for measure in ("fourier", "real", "dead", "loss")
-        }
-        trainings[name] = Run(mine["G-CNN"][0].arrays["steps"], **curves)
+        asked = {net: seeded(config.seeds, experiment="eq-relu", **kind, net=known) for net, known in NETS.items()}
+        trainings[name] = collected(runner, asked, name, _one)
     return Result(config, trainings)
 
 
@@ -110,21 +91,18 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
 
 def data(seed: int) -> tuple[Tensor, Tensor]:
     """20 points N(0, I), the first ten with label −1."""
-    return gaussian_points(POINTS, ORDER, seed), torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat_interleave(
-        POINTS // 2
-    )
+    labels = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat_interleave(POINTS // 2)
+    return gaussian_points(POINTS, ORDER, seed), labels
 
 
 def claims(result: Result) -> list[Claim]:
     found = []
-    for name, t in result.trainings.items():
-        changes = {net: log_change(curves) for net, curves in t.fourier.items()}
-        ends = {net: curves[:, -1].log().tolist() for net, curves in t.fourier.items()}
-        fitted = ", ".join(f"{net} {int((v[:, -1] <= 0.1).sum())}" for net, v in t.loss.items())
+    for name, trained in result.trainings.items():
+        fourier = stacked(trained, "fourier")
+        starts, ends = ({net: v[:, at].log().tolist() for net, v in fourier.items()} for at in (0, -1))
+        changes = {net: log_change(curves) for net, curves in fourier.items()}
+        fitted = ", ".join(f"{net} {int((v[:, -1] <= 0.1).sum())}" for net, v in stacked(trained, "loss").items())
         note = f"no theorem; of {result.config.seeds} seeds each, loss at most 0.1 at the end: {fitted}"
-        levels = "; ".join(
-            f"{n} {float(v[:, 0].mean()):.0f} → {float(v[:, -1].mean()):.0f}" for n, v in t.fourier.items()
-        )
         found.append(
             claim(
                 f"training lowers the Fourier ratio of the ReLU G-CNN ({name})",
@@ -132,34 +110,26 @@ def claims(result: Result) -> list[Claim]:
                 mean(changes["G-CNN"]),
                 high=0,
                 paper=PAPER["G-CNN"],
-                note=f"{note}; levels {levels}",
+                note=f"{note}; levels {levels(fourier, '.0f', '; ')}",
             )
         )
         for other in ("CNN", "FC"):
-            found += [
-                claim(
-                    f"the ReLU G-CNN starts below the {other} ({name})",
-                    "mean over seeds of log(G-CNN/other) at initialisation is below 0",
-                    paired(t.fourier["G-CNN"][:, 0].log().tolist(), t.fourier[other][:, 0].log().tolist()),
-                    high=0,
-                    paper=f"{PAPER['G-CNN'][:3]} below {PAPER[other][:3]}",
-                ),
-                claim(
-                    f"the ReLU G-CNN ends below the {other} ({name})",
-                    "mean over seeds of log(G-CNN/other) at the end is below 0",
-                    paired(ends["G-CNN"], ends[other]),
-                    high=0,
-                    paper=f"{PAPER['G-CNN']} against {PAPER[other]}",
-                ),
-                claim(
-                    f"the ReLU G-CNN falls by more than the {other} ({name})",
-                    "mean over seeds of the difference of log(end/start) is below 0",
-                    paired(changes["G-CNN"], changes[other]),
-                    high=0,
-                    paper=f"{PAPER['G-CNN']} against {PAPER[other]}",
-                ),
-            ]
-        shares = {net: mean(v[:, -1].tolist()) for net, v in t.dead.items()}
+            against = f"{PAPER['G-CNN']} against {PAPER[other]}"
+            for verb, measured, values, paper in (
+                ("starts below", "log(G-CNN/other) at initialisation", starts, f"238 below {PAPER[other][:3]}"),
+                ("ends below", "log(G-CNN/other) at the end", ends, against),
+                ("falls by more than", "the difference of log(end/start)", changes, against),
+            ):
+                found.append(
+                    claim(
+                        f"the ReLU G-CNN {verb} the {other} ({name})",
+                        f"mean over seeds of {measured} is below 0",
+                        paired(values["G-CNN"], values[other]),
+                        high=0,
+                        paper=paper,
+                    )
+                )
+        shares = {net: mean(v[:, -1].tolist()) for net, v in stacked(trained, "dead").items()}
         found.append(
             claim(
                 f"few samples of the ReLU G-CNN die ({name})",
@@ -174,13 +144,19 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
-    rows, widest = {}, max(result.trainings.values(), key=lambda t: float(t.steps[-1]))
-    shown = result.trainings.get("normalised", widest)
-    name = next(n for n, t in result.trainings.items() if t is shown)
-    rows["Fourier ratio of the gradients at the data"] = shown.fourier
-    rows["real ratio of the gradients at the data"] = shown.real
-    how = {"normalised": "normalised gradient descent", "SGD": "plain SGD", "slow SGD": "slow SGD"}[name]
-    dead = ", ".join(f"{net} {100 * float(v[:, -1].mean()):.1f} %" for net, v in shown.dead.items())
+    from netgrain.experiments.equivariance.panels import levels_and_changes
+
+    steps = {name: trained["G-CNN"][0].arrays["steps"] for name, trained in result.trainings.items()}
+    name = "normalised" if "normalised" in steps else max(steps, key=lambda name: float(steps[name][-1]))
+    shown = result.trainings[name]
+    how = {"normalised": "normalised gradient descent", "SGD": "plain SGD"}.get(name, name)
+    dead = ", ".join(f"{net} {100 * float(v[:, -1].mean()):.1f} %" for net, v in stacked(shown, "dead").items())
     return levels_and_changes(
-        rows, shown.steps, f"ReLU networks on D60, {result.config.seeds} seeds, {how}; dead samples: {dead}", x="step"
+        {
+            "Fourier ratio of the gradients at the data": stacked(shown, "fourier"),
+            "real ratio of the gradients at the data": stacked(shown, "real"),
+        },
+        steps[name],
+        f"ReLU networks on D60, {result.config.seeds} seeds, {how}; dead samples: {dead}",
+        x="step",
     )

@@ -25,9 +25,8 @@ from netgrain.equivariant.separable import support_vector
 from netgrain.equivariant.spherical import SphericalNetwork, spherical_limit, spherical_transform
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.fourier_descent import recorded_steps
-from netgrain.experiments.equivariance.image_plots import band, labelled
-from netgrain.experiments.equivariance.images import log_change, paired
-from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
+from netgrain.experiments.equivariance.images import levels, log_change
+from netgrain.experiments.equivariance.studies import Seeds, gaussian_points, labels_in_turn, paired, seeded
 from netgrain.geometry.estimate import mean
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
@@ -40,6 +39,7 @@ COST = 33  # processor seconds at laptop scale
 DEPTHS = (2, 3)
 SEEN = 35  # coefficients with l < 3: all that the authors' second layer lets through
 NOISES = 64
+RELU_NETS = ("spherical", "FC")
 AUTHORS_GAP = 0.413 / 1.90  # spherical over fully connected at epoch 0
 COLOURS = {"depth 2": "#56b4e9", "depth 3": "#0072b2", "FC": "#999999", "spherical": "#0072b2"}
 
@@ -63,24 +63,15 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    numbers: list[dict[str, Any]]  # one per seed
-    relu: dict[str, Tensor]  # network → (seeds, records)
-    relu_dead: dict[str, float]
+    limits: Seeds
+    relu: Seeds  # network → dead samples; network → ratios (records,)
 
 
 def run(config: Config, runner: Runner) -> Result:
     common = {"experiment": "eq-spherical", "bandwidth": config.bandwidth, "points": config.points}
-    limits = [{**common, "log_norm": config.log_norm, "seed": s} for s in range(config.seeds)]
-    found = runner.map(_limits, limits, "limits")
-    relus = [{**common, "steps": config.relu_steps, "seed": s} for s in range(config.seeds)]
-    trained = runner.map(_relu, relus, "ReLU networks")
-    nets = ("spherical", "FC")
-    return Result(
-        config,
-        [o.numbers for o in found],
-        {net: torch.stack([o.arrays[net] for o in trained]) for net in nets},
-        {net: sum(o.numbers[net] for o in trained) / len(trained) / config.points for net in nets},
-    )
+    limits = runner.map(_limits, seeded(config.seeds, **common, log_norm=config.log_norm), "limits")
+    relu = runner.map(_relu, seeded(config.seeds, **common, steps=config.relu_steps), "ReLU networks")
+    return Result(config, Seeds(limits), Seeds(relu))
 
 
 def data(bandwidth: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -140,69 +131,63 @@ def _relu(unit: Mapping[str, Any]) -> Outcome:
 
 
 def claims(result: Result) -> list[Claim]:
-    found = _certificates(result)
+    found = _certificates(result.limits)
     for L in DEPTHS:
-        found += _against_fully_connected(result, L)
+        found += _against_fully_connected(result.limits, L)
     if result.config.bandwidth == 5:
-        found += _bandwidths(result)
+        found += _bandwidths(result.limits)
     return found + _relu_claims(result)
 
 
-def _each(result: Result, name: str) -> list[float]:
-    return [float(n[name]) for n in result.numbers]
-
-
-def _log_ratio(result: Result, a: str, b: str) -> list[float]:
+def _log_ratio(limits: Seeds, a: str, b: str) -> list[float]:
     """log(a/b), seed by seed."""
-    logs = [torch.tensor(_each(result, name), dtype=torch.float64).log().tolist() for name in (a, b)]
+    logs = [torch.tensor(limits.each(name), dtype=torch.float64).log().tolist() for name in (a, b)]
     return [x - y for x, y in zip(*logs, strict=True)]
 
 
-def _certificates(result: Result) -> list[Claim]:
+def _certificates(limits: Seeds) -> list[Claim]:
     """The limits are what the theorem says, and rank falls with depth."""
-    gaps, residuals = _each(result, "gap 2"), _each(result, "kkt 3")
-    two, three = _each(result, "rank 2"), _each(result, "rank 3")
+    found = []
+    for kind, measured, number, note in (
+        ("depth 2 ends at the optimum", "dual gap", "gap 2", ""),
+        ("depth 3 ends at a stationary point", "KKT residual", "kkt 3", "; stationary, not certified optimal"),
+    ):
+        found.append(
+            claim(
+                kind,
+                f"mean {measured} is at most 1e-4",
+                limits.mean(number),
+                high=1e-4,
+                note=f"largest {max(limits.each(number)):.1e}{note}",
+            )
+        )
     return [
-        claim(
-            "depth 2 ends at the optimum",
-            "mean dual gap is at most 1e-4",
-            mean(gaps),
-            high=1e-4,
-            note=f"largest {max(gaps):.1e}",
-        ),
-        claim(
-            "depth 3 ends at a stationary point",
-            "mean KKT residual is at most 1e-4",
-            mean(residuals),
-            high=1e-4,
-            note=f"largest {max(residuals):.1e}; stationary, not certified optimal",
-        ),
+        *found,
         claim(
             "rank falls with depth",
             "mean of the weighted rank at depth 3 minus that at depth 2 is below 0",
-            paired(three, two),
+            paired(limits.each("rank 3"), limits.each("rank 2")),
             high=0,
-            note=f"means {mean(two).value:.1f} and {mean(three).value:.1f}",
+            note=f"means {limits.mean('rank 2').value:.1f} and {limits.mean('rank 3').value:.1f}",
         ),
     ]
 
 
-def _against_fully_connected(result: Result, L: int) -> list[Claim]:
+def _against_fully_connected(limits: Seeds, L: int) -> list[Claim]:
     """Rank, objective and change of the ratio, compared with the fully connected limit on the same data."""
-    change, theirs = _log_ratio(result, f"end {L}", f"start {L}"), _log_ratio(result, f"end FC {L}", f"start FC {L}")
-    rank = _each(result, "rank FC")
+    change, theirs = (_log_ratio(limits, f"end {net}{L}", f"start {net}{L}") for net in ("", "FC "))
     return [
         claim(
             f"depth {L} has a lower rank than the fully connected limit",
             "mean difference of weighted ranks is below 0",
-            paired(_each(result, f"rank {L}"), rank),
+            paired(limits.each(f"rank {L}"), limits.each("rank FC")),
             high=0,
-            note=f"fully connected: {mean(rank).value:.1f}",
+            note=f"fully connected: {limits.mean('rank FC').value:.1f}",
         ),
         claim(
             f"depth {L} has a smaller objective than the fully connected limit",
             "mean of log(objective/that of FC), both at margin one, is below 0",
-            mean(_log_ratio(result, f"objective {L}", f"objective FC {L}")),
+            mean(_log_ratio(limits, f"objective {L}", f"objective FC {L}")),
             high=0,
         ),
         claim(
@@ -215,14 +200,13 @@ def _against_fully_connected(result: Result, L: int) -> list[Claim]:
     ]
 
 
-def _bandwidths(result: Result) -> list[Claim]:
+def _bandwidths(limits: Seeds) -> list[Claim]:
     """The gap in the authors' plot is that of two bandwidths."""
-    starts = zip(_each(result, "start 3"), _each(result, "start FC"), strict=True)
     return [
         claim(
             "the authors' gap is one of bandwidths",
             f"white noise with l < 3 over white noise with l < 5 is within 5 % of their {AUTHORS_GAP:.3f}",
-            mean(_each(result, "low over all")),
+            limits.mean("low over all"),
             low=0.95 * AUTHORS_GAP,
             high=1.05 * AUTHORS_GAP,
             paper="0.413 against 1.90 at epoch 0",
@@ -231,18 +215,17 @@ def _bandwidths(result: Result) -> list[Claim]:
         claim(
             "at equal bandwidth the gap at epoch 0 is smaller",
             "mean of linear depth 3 over FC at initialisation is above the authors' gap",
-            mean([a / b for a, b in starts]),
+            limits.mean(lambda n: n["start 3"] / n["start FC"]),
             low=AUTHORS_GAP,
         ),
     ]
 
 
 def _relu_claims(result: Result) -> list[Claim]:
-    ours, theirs = log_change(result.relu["spherical"]), log_change(result.relu["FC"])
-    dead = ", ".join(f"{net} {100 * share:.1f} %" for net, share in result.relu_dead.items())
-    levels = ", ".join(
-        f"{n} {float(v[:, 0].mean()):.1f} → {float(v[:, -1].mean()):.1f}" for n, v in result.relu.items()
-    )
+    curves = {net: result.relu.stacked(net) for net in RELU_NETS}
+    ours, theirs = (log_change(curves[net]) for net in RELU_NETS)
+    shares = {net: 100 * result.relu.mean(net) / result.config.points for net in RELU_NETS}
+    dead = ", ".join(f"{net} {share:.1f} %" for net, share in shares.items())
     return [
         claim(
             "training lowers the ratio of the ReLU network",
@@ -250,7 +233,7 @@ def _relu_claims(result: Result) -> list[Claim]:
             mean(ours),
             high=0,
             paper="0.413 → 0.411",
-            note=f"no theorem; levels {levels}; dead samples {dead}",
+            note=f"no theorem; levels {levels(curves, '.1f')}; dead samples {dead}",
         ),
         claim(
             "training lowers the ratio of the ReLU network by more than that of a ReLU FC",
@@ -264,43 +247,41 @@ def _relu_claims(result: Result) -> list[Claim]:
 
 def figure(result: Result) -> Figure:
     import numpy as np
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.4, 3.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    B = result.config.bandwidth
-    for i, (name, key) in enumerate((("FC", "ranks FC"), ("depth 2", "ranks 2"), ("depth 3", "ranks 3"))):
-        values = np.array([n[key] for n in result.numbers], dtype=float)
+    from netgrain.experiments.equivariance.panels import (
+        band,
+        change_in_per_cent,
+        labelled,
+        legend,
+        picture,
+        plain_ticks,
+    )
+
+    B, config = result.config.bandwidth, result.config
+    figure = picture(11.4, 3.6, f"SO(3) with l < {B} in every layer, {config.points} points, {config.seeds} seeds")
+    left, middle, right = axes = figure.subplots(1, 3)
+    numbers = [o.numbers for o in result.limits]
+    for i, (name, case) in enumerate((("FC", "FC"), ("depth 2", "2"), ("depth 3", "3"))):
+        values = np.array([n[f"ranks {case}"] for n in numbers], dtype=float)
         error = values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
         at = np.arange(B) + 0.27 * (i - 1)
         left.bar(at, values.mean(0), 0.25, yerr=error, color=COLOURS[name], label=name, error_kw={"lw": 0.8})
     left.set_xticks(range(B))
-    left.legend(fontsize=8, frameon=False)
     labelled(left, "rank of β̂(l) at the limit", "degree l", "rank, mean over seeds")
-    for name, start, end in (("FC", "start FC 3", "end FC 3"), ("depth 3", "start 3", "end 3")):
-        lines = np.array([[n[start], n[end]] for n in result.numbers])
+    for name, case in (("FC", "FC 3"), ("depth 3", "3")):
+        lines = np.array([[n[f"start {case}"], n[f"end {case}"]] for n in numbers])
         middle.plot([0, 1], lines.T, color=COLOURS[name], lw=0.7, alpha=0.5)
         middle.plot([0, 1], lines.mean(0), color=COLOURS[name], lw=2, marker="o", ms=5, label=name)
     middle.set_yscale("log")
     middle.set_xticks([0, 1], ["initialisation", "limit"])
     middle.set_xlim(-0.2, 1.2)
-    middle.legend(fontsize=8, frameon=False)
-    ticks = [t for t in (5, 10, 20, 50, 100, 200) if middle.get_ylim()[0] <= t <= middle.get_ylim()[1]]
-    middle.set_yticks(ticks, [str(t) for t in ticks])
-    middle.minorticks_off()
-    labelled(middle, "linear, depth 3: each seed and the mean", "", "Schatten 2/3 over ℓ₂")
-    for name, curves in result.relu.items():
-        band(
-            right,
-            recorded_steps(result.config.relu_steps),
-            100 * (curves / curves[:, :1] - 1),
-            name,
-            colour=COLOURS[name],
-        )
+    plain_ticks(middle, "y", (5, 10, 20, 50, 100, 200))
+    labelled(middle, "linear, depth 3: each seed and the mean", y="Schatten 2/3 over ℓ₂")
+    for name in RELU_NETS:
+        change = change_in_per_cent(result.relu.stacked(name))
+        band(right, recorded_steps(config.relu_steps), change, name, colour=COLOURS[name])
     right.axhline(0, color="0.4", lw=0.8)
-    right.legend(fontsize=8, frameon=False)
     labelled(right, "ReLU: change of the gradients' ratio", "step of normalised gradient descent", "per cent")
-    figure.suptitle(
-        f"SO(3) with l < {B} in every layer, {result.config.points} points, {result.config.seeds} seeds", fontsize=10.5
-    )
+    for ax in axes:
+        legend(ax)
     return figure

@@ -24,9 +24,14 @@ from netgrain.equivariant.limits import limit
 from netgrain.equivariant.separable import support_vector
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.fourier_descent import descend
-from netgrain.experiments.equivariance.image_plots import band, labelled
-from netgrain.experiments.equivariance.images import paired, two_digits
-from netgrain.experiments.equivariance.studies import gaussian_points, labels_in_turn
+from netgrain.experiments.equivariance.images import two_digits
+from netgrain.experiments.equivariance.studies import (
+    Seeds,
+    gaussian_points,
+    labels_in_turn,
+    paired,
+    seeded,
+)
 from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral, p4m
 from netgrain.groups.fourier import Fourier
@@ -42,11 +47,12 @@ COST = 28  # processor seconds at laptop scale
 NUMBER, INDEX = 4, 2  # bytes
 ENOUGH = 0.99  # same sign on this share of fresh points
 TIE, ZERO = 1e-6, 1e-20
-WAYS = ("G-CNN, Fourier", "FC, Fourier", "G-CNN, real", "FC, real")
-STYLE = {"G-CNN, Fourier": ("#0072b2", False), "FC, Fourier": ("#999999", False)} | {
-    "G-CNN, real": ("#0072b2", True),
-    "FC, real": ("#999999", True),
+MEASURES = {
+    "same": "same sign as the whole, fresh points",
+    "margin": "margin over that of the whole",
+    "accuracy": "accuracy on fresh digits",
 }
+WAYS = ("G-CNN, Fourier", "FC, Fourier", "G-CNN, real", "FC, real")
 
 
 @dataclass(frozen=True)
@@ -67,39 +73,26 @@ PRESETS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """On one group: way → (seeds, sizes); bytes: (sizes,)."""
-
-    bytes: Tensor
-    same: dict[str, Tensor]
-    margin: dict[str, Tensor]  # over that of the whole predictor, at equal length
-    accuracy: dict[str, Tensor]  # on fresh digits; empty on D60, whose labels are random
-    needed: dict[str, list[float]]  # bytes for ENOUGH
-
-
-@dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    cases: dict[str, Case]
+    cases: dict[str, Seeds]  # numbers: way → bytes for ENOUGH; arrays: "bytes" and "way/measure", (sizes,)
 
 
 def run(config: Config, runner: Runner) -> Result:
-    cases = {}
-    asked: dict[str, dict[str, Any]] = {
+    extra: dict[str, dict[str, Any]] = {
         "D60": {"fresh": config.fresh, "log_norm": config.log_norm},
         "digits": {"steps": config.steps, "count": config.count},
     }
-    for name, extra in asked.items():
-        common = {"experiment": "eq-storage", "on": name, "sizes": config.sizes, **extra}
-        found = runner.map(_one, [{**common, "seed": s} for s in range(config.seeds)], name)
-
-        def curves(measure: str, found: list[Outcome] = found) -> dict[str, Tensor]:
-            names = [w for w in WAYS if f"{w}/{measure}" in found[0].arrays]
-            return {w: torch.stack([o.arrays[f"{w}/{measure}"] for o in found]) for w in names}
-
-        needed = {w: [float(o.numbers[w]) for o in found] for w in WAYS}
-        cases[name] = Case(found[0].arrays["bytes"], curves("same"), curves("margin"), curves("accuracy"), needed)
+    cases = {}
+    for name, options in extra.items():
+        asked = seeded(config.seeds, experiment="eq-storage", on=name, sizes=config.sizes, **options)
+        cases[name] = Seeds(runner.map(_one, asked, name))
     return Result(config, cases)
+
+
+def _curves(case: Seeds, measure: str) -> dict[str, Tensor]:
+    """Way → (seeds, sizes); empty for the accuracy on D60, whose labels are random."""
+    return {w: case.stacked(f"{w}/{measure}") for w in WAYS if f"{w}/{measure}" in case[0].arrays}
 
 
 @one_thread()
@@ -116,7 +109,7 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
         group = p4m(8)
         X, y, fresh, fresh_y = _digits(unit["count"], seed)
         Z = y[:, None] * X
-        beta = descend("group-cnn", group, Z, seeds=[seed], steps=unit["steps"], noted=[unit["steps"]]).betas[0, 0]
+        beta = descend("group-cnn", group, Z, seed=seed, noted=[unit["steps"]]).betas[0, 0]
     wholes = {"G-CNN": beta, "FC": support_vector(X, y)}
     n = group.order
     ends = math.log10(NUMBER + INDEX), math.log10(NUMBER * n)
@@ -129,6 +122,7 @@ def _one(unit: Mapping[str, Any]) -> Outcome:
             cut = cut / torch.linalg.vector_norm(cut, dim=1, keepdim=True)
             unit_whole = whole / torch.linalg.vector_norm(whole)
             same = (torch.sign(cut @ fresh.T) == torch.sign(unit_whole @ fresh.T)).double().mean(1)
+            # at equal length
             margin = (y * (cut @ X.T)).amin(1) / (y * (unit_whole @ X.T)).amin()
             good = (same >= ENOUGH).nonzero()
             numbers[way] = float(cost[int(good[0])])  # the whole predictor agrees with itself, so there is one
@@ -184,9 +178,7 @@ def cut_in_fourier(group: Group, beta: Tensor) -> tuple[Tensor, Tensor]:
 def cut_in_real_space(beta: Tensor) -> tuple[Tensor, Tensor]:
     """β kept to its 1, 2, … largest entries: bytes, at most those of all entries without indices, and predictors."""
     n = len(beta)
-    order = beta.abs().argsort(descending=True)
-    rank = torch.empty(n, dtype=torch.int64)
-    rank[order] = torch.arange(n)
+    rank = beta.abs().argsort(descending=True).argsort()
     cut = torch.where(rank[None] <= torch.arange(n)[:, None], beta[None], 0.0)
     return ((NUMBER + INDEX) * torch.arange(1, n + 1)).clamp(max=NUMBER * n).double(), cut
 
@@ -194,7 +186,7 @@ def cut_in_real_space(beta: Tensor) -> tuple[Tensor, Tensor]:
 def claims(result: Result) -> list[Claim]:
     found = []
     for name, case in result.cases.items():
-        logs = {w: torch.tensor(v).double().log().tolist() for w, v in case.needed.items()}
+        logs = {w: torch.tensor(case.each(w)).double().log().tolist() for w in WAYS}
         typical = ", ".join(f"{w} {math.exp(mean(v).value):.0f}" for w, v in logs.items())
         whole = NUMBER * (60 if name == "D60" else 512)
         for other in WAYS[1:]:
@@ -212,12 +204,12 @@ def claims(result: Result) -> list[Claim]:
             claim(
                 f"{name}: G-CNN in Fourier space needs at most half the bytes of all its entries",
                 "mean over seeds of bytes over those of the entries is at most 0.5",
-                mean([v / whole for v in case.needed[WAYS[0]]]),
+                mean([v / whole for v in case.each(WAYS[0])]),
                 high=0.5,
             )
         )
-        if case.accuracy:
-            ends = {w: v[:, -1].tolist() for w, v in case.accuracy.items()}
+        if accuracy := _curves(case, "accuracy"):
+            ends = {w: v[:, -1].tolist() for w, v in accuracy.items()}
             found.append(
                 claim(
                     f"{name}: the whole G-CNN classifies fresh images as well as the whole FC",
@@ -231,37 +223,31 @@ def claims(result: Result) -> list[Claim]:
 
 
 def figure(result: Result) -> Figure:
-    from matplotlib.figure import Figure
+    from netgrain.experiments.equivariance.panels import COLOURS, band, labelled, legend, picture
 
-    figure = Figure(figsize=(11.4, 6.2), layout="constrained")
+    seeds = f"{result.config.seeds} seeds (bands: standard error; dashed: largest entries)"
+    figure = picture(11.4, 6.2, f"Truncated predictors, {seeds}")
     axes: Any = figure.subplots(2, 3)
     titles = {"D60": "D60, 10 points", "digits": "digits on p4m(8)"}
     for row, (name, case) in zip(axes, result.cases.items(), strict=True):
-        measures = {
-            "same sign as the whole, fresh points": case.same,
-            "margin over that of the whole": case.margin,
-            "accuracy on fresh digits": case.accuracy,
-        }
-        for ax, (measure, curves) in zip(row, measures.items(), strict=True):
+        for ax, (measure, title) in zip(row, MEASURES.items(), strict=True):
+            curves = _curves(case, measure)
             if not curves:
                 ax.set_axis_off()
-                ax.text(
-                    0.5, 0.5, "labels are random:\nno accuracy on fresh points", ha="center", va="center", fontsize=9
-                )
+                why = "labels are random:\nno accuracy on fresh points"
+                ax.text(0.5, 0.5, why, ha="center", va="center", fontsize=9)
                 continue
             for way, values in curves.items():
-                colour, dashed = STYLE[way]
+                net, space = way.split(", ")
                 fits = ~values.isnan().any(0)  # for every seed
-                band(ax, case.bytes[fits], values[:, fits], way, colour=colour, dashed=dashed)
+                band(
+                    ax, case[0].arrays["bytes"][fits], values[:, fits], way, colour=COLOURS[net], dashed=space == "real"
+                )
             ax.set_xscale("log", base=2)
-            labelled(ax, f"{titles[name]}: {measure}" if ax is row[0] else measure, "bytes stored", "")
+            labelled(ax, f"{titles[name]}: {title}" if ax is row[0] else title, "bytes stored")
             ax.xaxis.set_major_formatter(lambda v, _: f"{v:.0f}")
-            if measure.startswith("margin"):
+            if measure == "margin":
                 ax.axhline(0, color="0.4", lw=0.8)
                 ax.set_ylim(max(-2.0, ax.get_ylim()[0]), 1.1)
-    axes[0, 0].legend(fontsize=8, frameon=False)
-    figure.suptitle(
-        f"Truncated predictors, {result.config.seeds} seeds (bands: standard error; dashed: largest entries)",
-        fontsize=10.5,
-    )
+    legend(axes[0, 0])
     return figure

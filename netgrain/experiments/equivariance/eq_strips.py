@@ -9,9 +9,10 @@ Cost: smoke a second, laptop half a minute on two cores, paper three minutes (20
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,19 +20,14 @@ from torch import Tensor
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import (
     NETS,
-    apart,
-    apart_in,
-    ask,
-    draw_changes,
+    RATIOS,
+    Seeds,
+    collected,
     group_named,
     narrow,
-    over,
-    seeds_used,
-    train_all,
-    written,
+    trainings,
 )
 from netgrain.runtime.run_folder import Runner
-from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,38 +57,31 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    trained: dict[tuple[str, str, str], list[Outcome]]  # group, network, "descent" or "limit" → one per seed
+    trained: dict[tuple[str, str, str], Seeds]  # group, network, "descent" or "limit" → one per seed
     strips: dict[tuple[str, str, str], Tensor]  # group, network, "real" or "fourier" → (3, order), of seed 0
 
 
 def run(config: Config, runner: Runner) -> Result:
     authors = {"method": "sgd", "epochs": config.epochs, "lr": config.lr}
-    trained: dict[Any, list[Outcome]] = {}
+    data = {"kind": "gaussian", "points": config.points}
+    trained: dict[tuple[str, str, str], Seeds] = {}
     for stage in STAGES[1:]:
         asked = {}
-        for name in config.groups:
-            for net in NETS:
-                # the authors' network is as wide as its input
-                wide = {"width": group_named(name).order} if net == "fully-connected" else {}
-                options = {**authors, **wide} if stage == "descent" else narrow(net)
-                # the flow begins where the descent that succeeded began
-                seeds = range(config.seeds) if stage == "descent" else seeds_used(trained[name, net, "descent"])
-                asked[name, net, stage] = [
-                    ask(
-                        name, {"kind": "gaussian", "points": config.points, "seed": draw}, net=net, depth=DEPTH,
-                        seed=seed, **options,
-                    )
-                    for draw, seed in enumerate(seeds)
-                ]  # fmt: skip
-        trained |= train_all(runner, asked, stage)
+        for name, net in itertools.product(config.groups, NETS):
+            # the authors' network is as wide as its input
+            wide = {"width": group_named(name).order} if net == "fully-connected" else {}
+            options = {**authors, **wide} if stage == "descent" else narrow(net)
+            # the flow begins where the descent that succeeded began
+            seeds = range(config.seeds) if stage == "descent" else trained[name, net, "descent"].seeds_used()
+            asked[name, net, stage] = trainings(name, data, seeds, net=net, depth=DEPTH, **options)
+        trained |= collected(runner, asked, stage)
     strips = {}
-    for name in config.groups:
-        for net in NETS:
-            descent, end = (trained[name, net, stage][0].arrays for stage in STAGES[1:])
-            betas = torch.stack([descent["start"], descent["beta"], end["beta"]])
-            strips[name, net, "real"] = _shares(betas.abs())
-            blocks = group_named(name).fourier(betas).blocks
-            strips[name, net, "fourier"] = _shares(torch.cat([b.abs().flatten(1) for b in blocks], 1))
+    for name, net in itertools.product(config.groups, NETS):
+        descent, end = (trained[name, net, stage][0].arrays for stage in STAGES[1:])
+        betas = torch.stack([descent["start"], descent["beta"], end["beta"]])
+        strips[name, net, "real"] = _shares(betas.abs())
+        blocks = group_named(name).fourier(betas).blocks
+        strips[name, net, "fourier"] = _shares(torch.cat([b.abs().flatten(1) for b in blocks], 1))
     return Result(config, trained, strips)
 
 
@@ -105,49 +94,48 @@ def claims(result: Result) -> list[Claim]:
     found = []
     for name in result.config.groups:
         order = group_named(name).order
-        at_limit = {net: result.trained[name, net, "limit"] for net in NETS}
-        descent = {net: result.trained[name, net, "descent"] for net in NETS}
-        gcnn, fc = at_limit["group-cnn"], at_limit["fully-connected"]
+        gcnn, circular, fc = (result.trained[name, net, "limit"] for net in NETS)
+        descent = result.trained[name, "group-cnn", "descent"]
         found += [
             claim(
                 f"{name}: the G-CNN is of low rank in Fourier space",
                 f"Σ d rank of β̂ at the limit is at most a quarter of {order}",
-                over(gcnn, "rank"),
+                gcnn.mean("rank"),
                 high=order / 4,
                 paper="a sparse strip",
-                note=f"CNN {written(over(at_limit['circular'], 'rank'))}, FC {written(over(fc, 'rank'))}",
+                note=f"CNN {circular.told('rank')}, FC {fc.told('rank')}",
             ),
             claim(
                 f"{name}: the FC network is not",
                 f"Σ d rank of β̂ at the limit is at least nine tenths of {order}",
-                over(fc, "rank"),
+                fc.mean("rank"),
                 low=0.9 * order,
                 paper="a dense strip",
             ),
             claim(
                 f"{name}: training lowers the stable rank of the G-CNN",
                 "its change from initialisation to the limit is negative",
-                apart_in(gcnn, "start_stable_rank", "stable_rank"),
+                gcnn.change("stable_rank"),
                 high=0,
                 paper="the strip before and after",
-                note=f"from {written(over(gcnn, 'start_stable_rank'))} to {written(over(gcnn, 'stable_rank'))}; FC "
-                f"{written(over(fc, 'start_stable_rank'))} to {written(over(fc, 'stable_rank'))}",
+                note=f"from {gcnn.told('start_stable_rank')} to {gcnn.told('stable_rank')}; FC "
+                f"{fc.told('start_stable_rank')} to {fc.told('stable_rank')}",
             ),
             claim(
                 f"{name}: {result.config.epochs} epochs already lower it",
                 "the change of the G-CNN's stable rank in the authors' descent is negative",
-                apart_in(descent["group-cnn"], "start_stable_rank", "stable_rank"),
+                descent.change("stable_rank"),
                 high=0,
                 paper="the strip before and after",
-                note=f"to {written(over(descent['group-cnn'], 'stable_rank'))}",
+                note=f"to {descent.told('stable_rank')}",
             ),
             claim(
                 f"{name}: the G-CNN is wider in real space than the FC network",
                 "|β|_{2/3}/|β|₂ at the limit, G-CNN minus FC, is positive",
-                apart(fc, gcnn, "real"),
+                gcnn.minus(fc, "real"),
                 low=0,
                 paper="a dense strip",
-                note=f"{written(over(gcnn, 'real'))} and {written(over(fc, 'real'))}",
+                note=f"{gcnn.told('real')} and {fc.told('real')}",
             ),
         ]
     return found
@@ -155,14 +143,14 @@ def claims(result: Result) -> list[Claim]:
 
 def figure(result: Result) -> Figure:
     """For every group and network: real and Fourier strips at three stages; below, the numbers over seeds."""
-    from matplotlib.figure import Figure
-
+    from netgrain.experiments.equivariance.panels import draw_changes, picture
     from netgrain.geometry.plots import LARGE, MEDIUM, SMALL
 
-    groups = list(result.config.groups)
-    picture = Figure(figsize=(14.0, 0.4 + 6.3 * len(groups)), layout="constrained")
+    config, groups = result.config, list(result.config.groups)
+    title = f"Depth 3, {config.points} Gaussian points: strips of seed 0, numbers over {config.seeds} seeds"
+    figure = picture(14.0, 0.4 + 6.3 * len(groups), title)
     image = None
-    for part, name in zip(picture.subfigures(len(groups), 1, squeeze=False).ravel(), groups, strict=True):
+    for part, name in zip(figure.subfigures(len(groups), 1, squeeze=False).ravel(), groups, strict=True):
         above, below = part.subfigures(2, 1, height_ratios=(1.55, 1))
         grid = above.subplots(3, 2)
         for line, net in zip(grid, NETS, strict=True):
@@ -174,7 +162,7 @@ def figure(result: Result) -> Figure:
                 )  # fmt: skip
                 for edge in (1, 2):
                     ax.axhline(edge, color="white", lw=2.5)
-                ax.set_yticks([0.5, 1.5, 2.5], ["initialisation", f"{result.config.epochs:,} epochs", "limit"])
+                ax.set_yticks([0.5, 1.5, 2.5], ["initialisation", f"{config.epochs:,} epochs", "limit"])
                 ax.tick_params(labelsize=SMALL, length=0)
                 if net != "fully-connected":
                     ax.set_xticks([])
@@ -184,18 +172,8 @@ def figure(result: Result) -> Figure:
         bar = above.colorbar(image, ax=list(grid.ravel()), fraction=0.015, pad=0.01, extend="max")
         bar.set_label("share of the largest", fontsize=MEDIUM)
         bar.ax.tick_params(labelsize=SMALL)
-        panels = (
-            ("start_stable_rank", "stable_rank", f"stable rank of β̂, at most {group_named(name).order}"),
-            ("start_ratio", "ratio", "Fourier ratio |β̂|_{2/3} / |β|₂"),
-            ("start_real", "real", "real ratio |β|_{2/3} / |β|₂"),
-        )
-        for ax, (start, end, title) in zip(below.subplots(1, 3), panels, strict=True):
-            rows = [(f"{NETS[n]}, {s}", n, result.trained[name, n, s]) for n in NETS for s in STAGES[1:]]
-            draw_changes(ax, rows, start, end)
-            ax.set_xlabel(title, fontsize=MEDIUM)
-            ax.set_title("initialisation → end, mean ± standard error", fontsize=MEDIUM)
-    picture.suptitle(
-        f"Depth 3, {result.config.points} Gaussian points: strips of seed 0, numbers over {result.config.seeds} seeds",
-        fontsize=LARGE + 1,
-    )
-    return picture
+        panels = {"stable_rank": f"stable rank of β̂, at most {group_named(name).order}", **RATIOS}
+        rows = [(f"{NETS[n]}, {s}", n, result.trained[name, n, s]) for n in NETS for s in STAGES[1:]]
+        for ax, (number, label) in zip(below.subplots(1, 3), panels.items(), strict=True):
+            draw_changes(ax, rows, number, label)
+    return figure

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments.claims import ROUNDING, Claim, claim
-from netgrain.experiments.equivariance.studies import BARE, group_named, tidy
+from netgrain.experiments.equivariance.studies import BARE, Seeds, collected, group_named, seeded
 from netgrain.geometry.estimate import Estimate
 from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner
@@ -49,17 +49,12 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Result:
     config: Config
-    found: dict[str, list[Outcome]]  # group → one per seed: supports and ranks, (kinds, functions)
+    found: dict[str, Seeds]  # group → one per seed: supports and ranks, (kinds, functions)
 
 
 def run(config: Config, runner: Runner) -> Result:
-    asked = [
-        {"uncertainty": name, "functions": config.functions, "seed": seed}
-        for name in config.groups
-        for seed in range(config.seeds)
-    ]
-    outcomes = iter(runner.map(_one, asked, "functions"))
-    return Result(config, {name: [next(outcomes) for _ in range(config.seeds)] for name in config.groups})
+    asked = {name: seeded(config.seeds, uncertainty=name, functions=config.functions) for name in config.groups}
+    return Result(config, collected(runner, asked, "functions", _one))
 
 
 def _one(unit: Mapping[str, Any]) -> Outcome:
@@ -107,12 +102,16 @@ def coset(group: Group, H: Tensor, g: int, left: bool) -> Tensor:
     return f
 
 
-def _products(result: Result, name: str, kind: str) -> Tensor:
+def _points(result: Result, name: str, kind: str) -> tuple[Tensor, Tensor]:
+    """Supports and ranks of all functions of a kind on a group."""
     row = list(KINDS).index(kind)
-    order = group_named(name).order
-    return torch.cat(
-        [(o.arrays["supports"][row] * o.arrays["ranks"][row]).double() / order for o in result.found[name]]
-    )
+    supports, ranks = (result.found[name].stacked(array)[:, row].flatten() for array in ("supports", "ranks"))
+    return supports, ranks
+
+
+def _products(result: Result, name: str, kind: str) -> Tensor:
+    supports, ranks = _points(result, name, kind)
+    return supports * ranks / group_named(name).order
 
 
 def claims(result: Result) -> list[Claim]:
@@ -145,32 +144,24 @@ def claims(result: Result) -> list[Claim]:
 
 def figure(result: Result) -> Figure:
     """One panel a group: every function as a point, and the hyperbola below which there is none."""
-    from matplotlib.figure import Figure
-
-    from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+    from netgrain.experiments.equivariance.panels import labelled, picture
+    from netgrain.geometry.plots import COLOURS, MARK, SMALL
 
     groups = list(result.config.groups)
-    picture = Figure(figsize=(3.5 * len(groups), 4.4), layout="constrained")
+    figure = picture(3.5 * len(groups), 4.4, "Support × rank is at least the order of the group")
     styles = {"any": ("o", COLOURS[0], 4.0), "cosets": ("^", COLOURS[1], 4.5), "subgroup": ("*", MARK, 9.0)}
-    for ax, name in zip(picture.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
+    axes = figure.subplots(1, len(groups), squeeze=False)[0]
+    for ax, name in zip(axes, groups, strict=True):
         n = group_named(name).order
         edge = np.geomspace(0.7, 1.5 * n, 100)
         ax.fill_between(edge, n / edge, 0.1, color="0.92", lw=0)
         ax.plot(edge, n / edge, color="black", lw=1.2)
-        for row, kind in enumerate(KINDS):
-            marker, colour, size = styles[kind]
-            x = torch.cat([o.arrays["supports"][row] for o in result.found[name]])
-            y = torch.cat([o.arrays["ranks"][row] for o in result.found[name]])
-            ax.plot(x, y, marker, color=colour, ms=size, alpha=0.55, mew=0, label=KINDS[kind])
+        for kind, (marker, colour, size) in styles.items():
+            ax.plot(*_points(result, name, kind), marker, color=colour, ms=size, alpha=0.55, mew=0, label=KINDS[kind])
         ax.set(xscale="log", yscale="log", xlim=(0.7, 1.5 * n), ylim=(0.7, 1.5 * n))
         ax.set_aspect("equal")
-        ax.set_title(f"{group_named(name).name}, order {n}", fontsize=LARGE)
-        ax.set_xlabel("size of the support", fontsize=MEDIUM)
-        tidy(ax)
+        title = f"{group_named(name).name}, order {n}"
+        labelled(ax, title, "size of the support", "Σ d rank of f̂" if ax is axes[0] else "")
         ax.text(0.05, 0.05, "no function here", fontsize=SMALL, color="0.45", transform=ax.transAxes)
-    first = picture.axes[0]
-    first.set_ylabel("Σ d rank of f̂", fontsize=MEDIUM)
-    handles, labels = first.get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=MEDIUM, frameon=False)
-    picture.suptitle("Support × rank is at least the order of the group", fontsize=LARGE + 1)
-    return picture
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure

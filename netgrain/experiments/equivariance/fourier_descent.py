@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,6 @@ GROWTH, TURN = 1.0, 0.02  # a step: the soft margin grows by at most this much, 
 class PredictorPath:
     """Predictors along normalised gradient descent; record 0 is the initialisation."""
 
-    steps: Tensor  # (records,)
     betas: Tensor  # (records, members, n)
     margins: Tensor  # (records, members): min_i y_i <x_i, β>
 
@@ -67,10 +67,18 @@ def recorded_steps(epochs: int) -> Tensor:
     return torch.from_numpy(np.unique(np.geomspace(1, epochs + 1, RECORDS).astype(int) - 1))
 
 
+Steps = Iterator[tuple[Tensor, Tensor]]  # β (members, n) and margins (members, points) before every step, without end
+
+
 @one_thread()
-def descend_in_fourier(
-    group: Group, layers: Tensor, Z: Tensor, *, steps: int, noted: Sequence[int], pace: Pace = NORMALISED
-) -> PredictorPath:
+def recorded(steps: Steps, noted: Sequence[int]) -> PredictorPath:
+    """Descend to the last of the noted steps, and keep what is found at each of them."""
+    found = [pair for step, pair in zip(range(noted[-1] + 1), steps, strict=False) if step in noted]
+    betas, margins = zip(*found, strict=True)
+    return PredictorPath(torch.stack(betas), torch.stack([m.amin(-1) for m in margins]))
+
+
+def steps_in_fourier(group: Group, layers: Tensor, Z: Tensor, pace: Pace = NORMALISED) -> Steps:
     """Gradient descent of linear group CNNs on the exponential loss, entirely in Fourier space.
 
     layers: (L, members, n), w_1 first; Z: (points, n), y_i x_i. With P = w_L * … * w_{l+1} and S = w_{l-1} * … * w_1
@@ -79,21 +87,15 @@ def descend_in_fourier(
     """
     hats = [list(group.fourier(w).stacks) for w in layers]  # [layer][size of block]: (members, count, d, d)
     depth, sizes = len(hats), range(len(hats[0]))
-    found, margins_found = [], []
-    for step in range(steps + 1):
+    for step in itertools.count():
         befores: list[list[Tensor]] = [hats[0]]  # w_l … w_1
         for w in hats[1:]:
             befores.append([w[k] @ befores[-1][k] for k in sizes])
         beta = Fourier(group, tuple(befores[-1]), real=True).inverse()
         margins = beta @ Z.T
-        if step in noted:
-            found.append(beta)
-            margins_found.append(margins.amin(-1))
-        if step == steps:
-            break
-        z = list(group.fourier(pace.pull(margins, Z, step)).stacks)
+        yield beta, margins
+        left = list(group.fourier(pace.pull(margins, Z, step)).stacks)  # P̂⁺ ẑ
         grads: list[list[Tensor]] = [[] for _ in hats]
-        left = z  # P̂⁺ ẑ
         for l in reversed(range(depth)):
             grads[l] = [left[k] @ befores[l - 1][k].mH for k in sizes] if l else left
             left = [hats[l][k].mH @ left[k] for k in sizes]
@@ -101,7 +103,6 @@ def descend_in_fourier(
         rate = pace.rate(size, norm, step)[:, None, None, None]
         for l in range(depth):
             hats[l] = [w + rate * g for w, g in zip(hats[l], grads[l], strict=True)]
-    return PredictorPath(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
 
 
 def _squared_norm(group: Group, layers: list[list[Tensor]]) -> Tensor:
@@ -110,24 +111,16 @@ def _squared_norm(group: Group, layers: list[list[Tensor]]) -> Tensor:
     return torch.stack(sums).sum(0) / group.order
 
 
-@one_thread()
-def descend_dense(
-    weights: Sequence[Tensor], Z: Tensor, *, steps: int, noted: Sequence[int], pace: Pace = NORMALISED
-) -> PredictorPath:
+def dense_steps(weights: Sequence[Tensor], Z: Tensor, pace: Pace = NORMALISED) -> Steps:
     """The same steps for a fully connected network w_L W_{L-1} … W_1; weights as (out, in), one member."""
     Ws = [w.detach().clone() for w in weights]
-    found, margins_found = [], []
-    for step in range(steps + 1):
+    for step in itertools.count():
         afters = [Ws[-1]]  # w_L … W_l, rows; last layer first
         for W in reversed(Ws[:-1]):
             afters.append(afters[-1] @ W)
         beta = afters[-1][0]
         margins = Z @ beta
-        if step in noted:
-            found.append(beta[None].clone())
-            margins_found.append(margins.amin()[None])
-        if step == steps:
-            break
+        yield beta[None], margins[None]
         h = pace.pull(margins, Z, step)
         sides = []  # the gradient of layer l is the outer product of its two sides
         for l, W in enumerate(Ws):
@@ -138,7 +131,6 @@ def descend_dense(
         rate = float(pace.rate(size, torch.stack([W.square().sum() for W in Ws]).sum(), step))
         for W, (a, b) in zip(Ws, sides, strict=True):
             W.addr_(a, b, alpha=rate)
-    return PredictorPath(torch.tensor(list(noted)), torch.stack(found), torch.stack(margins_found))
 
 
 def descend(
@@ -146,22 +138,17 @@ def descend(
     group: Group,
     Z: Tensor,
     *,
-    seeds: Sequence[int],
-    steps: int,
+    seed: int,
     noted: Sequence[int],
     width: int | None = None,
     pace: Pace = NORMALISED,
 ) -> PredictorPath:
     """Train the three-layer "group-cnn", "circular" or "fully-connected" network from netgrain's initial weights."""
     if net == "fully-connected":
-        starts = [list(make_network(group, net, 3, width=width, seed=s).weights) for s in seeds]
-        each = [descend_dense(w, Z, steps=steps, noted=noted, pace=pace) for w in starts]
-        return PredictorPath(
-            each[0].steps, *(torch.cat([getattr(d, f) for d in each], 1) for f in ("betas", "margins"))
-        )
+        weights = list(make_network(group, net, 3, width=width, seed=seed).weights)
+        return recorded(dense_steps(weights, Z, pace), noted)
     over = group if net == "group-cnn" else cyclic(group.order)
-    layers = initial_layers(group.order, 3, seeds)
-    return descend_in_fourier(over, layers, Z, steps=steps, noted=noted, pace=pace)
+    return recorded(steps_in_fourier(over, initial_layers(group.order, 3, [seed]), Z, pace), noted)
 
 
 def initial_layers(n: int, depth: int, seeds: Sequence[int]) -> Tensor:

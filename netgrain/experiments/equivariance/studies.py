@@ -1,11 +1,12 @@
-"""What the experiments on linear equivariant networks share: data, one training as a unit of work, and its pictures."""
+"""What the studies of equivariant networks share: data, units of work, and numbers over seeds."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,13 +21,14 @@ from netgrain.groups.group import Group
 from netgrain.groups.parsing import parse
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner
-from netgrain.runtime.units import Outcome
+from netgrain.runtime.units import Outcome, Work
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+Case = TypeVar("Case", bound=Hashable)
 
 NETS = {"group-cnn": "G-CNN", "circular": "CNN", "fully-connected": "FC"}
 HUES = {"group-cnn": "#0072b2", "circular": "#e69f00", "fully-connected": "#cc79a7"}
+METHODS = {"sgd": "descent, growing rate", "ngd": "normalised descent", "flow": "flow"}
+RATIOS = {"ratio": "Fourier ratio |β̂|_{2/3} / |β|₂", "real": "real ratio |β|_{2/3} / |β|₂"}  # at depth 3
 AUTHORS_D8 = "D8, authors' order"
 BARE = "bare table of "
 AUTHORS_MOST_LOSS = 0.1  # the authors start again when the final loss is above it
@@ -69,9 +71,23 @@ def labels_in_turn(points: int) -> Tensor:
     return torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(points)[:points]
 
 
-def ask(group: str, data: Mapping[str, Any], *, net: str, depth: int, seed: int, **options: Any) -> dict[str, Any]:
-    """A unit: train one network; options are those of `limit`, and keep="curve" stores the way there."""
-    return {"group": group, "data": dict(data), "net": net, "depth": depth, "seed": seed, **options}
+def seeded(seeds: int, /, **common: Any) -> list[dict[str, Any]]:
+    """Units that differ in their seed alone: 0, 1, …"""
+    return [{**common, "seed": seed} for seed in range(seeds)]
+
+
+def trainings(
+    group: str, data: Mapping[str, Any], seeds: Iterable[int], *, net: str, depth: int, **options: Any
+) -> list[dict[str, Any]]:
+    """Units of `train_one`, one per seed of the initial weights; Gaussian points are drawn anew for each.
+
+    Options are those of `limit`, and keep="curve" stores the way there.
+    """
+    draws = ({"seed": i} if data["kind"] == "gaussian" else {} for i in itertools.count())
+    return [
+        {"group": group, "data": {**data, **draw}, "net": net, "depth": depth, "seed": seed, **options}
+        for seed, draw in zip(seeds, draws, strict=False)
+    ]
 
 
 def narrow(net: str) -> dict[str, int]:
@@ -147,31 +163,54 @@ def final_margin(found: Limit, order: int) -> float:
     return math.exp(log_margin) / found.objective if log_margin < 700 else math.inf
 
 
-def seeds_used(outcomes: Sequence[Outcome]) -> list[int]:
-    """The seeds from which trainings of seeds 0, 1, … succeeded, so that others can begin at the same weights."""
-    return [seed + (o.numbers["starts"] - 1) * ANOTHER_START for seed, o in enumerate(outcomes)]
+class Seeds(list[Outcome]):
+    """The outcomes of one case, one per seed."""
+
+    def each(self, number: str | Callable[[dict[str, Any]], float]) -> list[float]:
+        """A number of every outcome."""
+        return [float(o.numbers[number] if isinstance(number, str) else number(o.numbers)) for o in self]
+
+    def mean(self, number: str | Callable[[dict[str, Any]], float]) -> Estimate:
+        """Its mean over seeds, with its standard error."""
+        return mean(self.each(number))
+
+    def told(self, number: str) -> str:
+        """Its mean as people write it."""
+        return written(self.mean(number))
+
+    def change(self, number: str) -> Estimate:
+        """Mean over seeds of its change from initialisation."""
+        return paired(self.each(number), self.each(f"start_{number}"))
+
+    def minus(self, other: Seeds, number: str | Callable[[dict[str, Any]], float]) -> Estimate:
+        """Mean over seeds of its difference from another case, seed by seed."""
+        return paired(self.each(number), other.each(number))
+
+    def seeds_used(self) -> list[int]:
+        """The seeds from which trainings of seeds 0, 1, … succeeded, so that others can begin at the same weights."""
+        return [seed + (o.numbers["starts"] - 1) * ANOTHER_START for seed, o in enumerate(self)]
+
+    def stacked(self, array: str) -> Tensor:
+        """An array of every outcome, (seeds, …)."""
+        return torch.stack([o.arrays[array].double() for o in self])
 
 
-def train_all(runner: Runner, asked: Mapping[Any, Sequence[Mapping[str, Any]]], label: str) -> dict[Any, list[Outcome]]:
-    """Groups of units through the engine at once, back in their groups."""
-    outcomes = iter(runner.map(train_one, [unit for units in asked.values() for unit in units], label))
-    return {key: [next(outcomes) for _ in units] for key, units in asked.items()}
+def collected(
+    runner: Runner, asked: Mapping[Case, Sequence[Mapping[str, Any]]], label: str, work: Work = train_one
+) -> dict[Case, Seeds]:
+    """The units of all cases through the engine at once, back in their cases."""
+    outcomes = iter(runner.map(work, [unit for units in asked.values() for unit in units], label))
+    return {case: Seeds(itertools.islice(outcomes, len(units))) for case, units in asked.items()}
 
 
-def over(outcomes: Sequence[Outcome], number: str | Callable[[dict[str, Any]], float]) -> Estimate:
-    """Mean over seeds of a number of the outcomes, with its standard error."""
-    read = (lambda n: float(n[number])) if isinstance(number, str) else number
-    return mean([read(o.numbers) for o in outcomes])
+def stacked(cases: Mapping[Case, Seeds], array: str) -> dict[Case, Tensor]:
+    """An array of every outcome, case by case."""
+    return {case: outcomes.stacked(array) for case, outcomes in cases.items()}
 
 
-def apart(low: Sequence[Outcome], high: Sequence[Outcome], number: str | Callable[[dict[str, Any]], float]) -> Estimate:
-    """Mean over seeds of high − low, seed by seed."""
-    read = (lambda n: float(n[number])) if isinstance(number, str) else number
-    return mean([read(b.numbers) - read(a.numbers) for a, b in zip(low, high, strict=True)])
-
-
-def rate(truths: Sequence[bool]) -> float:
-    return sum(truths) / len(truths) if truths else math.nan
+def paired(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """Mean of a − b over the same seeds."""
+    return mean([x - y for x, y in zip(a, b, strict=True)])
 
 
 def written(value: Estimate) -> str:
@@ -184,88 +223,3 @@ def written(value: Estimate) -> str:
         return f"{value.value:.5g} ± {value.stderr:.0g}" if value.stderr > 0 else f"{value.value:.5g} ± 0"
     digits = max(0, 1 - math.floor(math.log10(value.stderr)))
     return f"{value.value:.{digits}f} ± {value.stderr:.{digits}f}"
-
-
-def tidy(ax: Axes) -> None:
-    from netgrain.geometry.plots import SMALL
-
-    ax.tick_params(labelsize=SMALL)
-    ax.grid(color="0.92", linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-def draw_curves(ax: Axes, outcomes: Mapping[str, Sequence[Outcome]], row: int) -> None:
-    """One thin line per seed against the growth of the weights; row 1 the Fourier ratio, row 2 the real one."""
-    from netgrain.geometry.plots import MEDIUM
-
-    longest = 0.0
-    for net, found in outcomes.items():
-        for outcome in found:
-            curve = outcome.arrays["curve"].numpy()
-            longest = max(longest, float(curve[0, -1]))
-            ax.plot(curve[0], curve[row], color=HUES[net], lw=1.1, alpha=0.6)
-            ax.plot(curve[0, :1], curve[row, :1], "o", color="white", mec=HUES[net], ms=3.5, zorder=3)
-            ax.plot(curve[0, -1:], curve[row, -1:], "o", color=HUES[net], ms=3.5, zorder=3)
-    if longest > 20:
-        ax.set_xscale("symlog", linthresh=1.0, linscale=1.2)
-        ticks = [t for t in (0, 1, 10, 100, 1000, 10000) if t <= longest * 1.01]
-        ax.set_xticks(ticks, [str(t) for t in ticks])
-        ax.minorticks_off()
-    ax.set_xlabel("growth of the weights, log |w| / |w₀|", fontsize=MEDIUM)
-    tidy(ax)
-
-
-def draw_changes(
-    ax: Axes,
-    rows: Sequence[tuple[str, str, Sequence[Outcome]]],  # label, network, outcomes
-    start: str,
-    end: str,
-    *,
-    text: bool = True,
-) -> None:
-    """From the level at initialisation (open) to the level at the end (filled): means over seeds, standard errors."""
-    from netgrain.geometry.plots import SMALL
-
-    for at, (_, net, outcomes) in enumerate(rows):
-        a, b = over(outcomes, start), over(outcomes, end)
-        change = apart_in(outcomes, start, end)
-        ax.annotate(
-            "",
-            (b.value, at),
-            (a.value, at),
-            arrowprops={"arrowstyle": "-|>", "color": HUES[net], "lw": 1.2, "alpha": 0.7},
-        )
-        for value, filled in ((a, False), (b, True)):
-            ax.errorbar(
-                value.value, at, xerr=value.stderr, fmt="o", ms=5.5, capsize=2.5, color=HUES[net],
-                mfc=HUES[net] if filled else "white", elinewidth=1.2, zorder=3,
-            )  # fmt: skip
-        if text:
-            ax.annotate(
-                ("+" if change > 0 else "") + written(change).replace("-", "−"), ((a.value + b.value) / 2, at), (0, 5),
-                textcoords="offset points", ha="center", fontsize=SMALL - 1.5, color="0.3",
-            )  # fmt: skip
-    ax.set_yticks(range(len(rows)), [label for label, _, _ in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.6)
-    tidy(ax)
-
-
-def apart_in(outcomes: Sequence[Outcome], start: str, end: str) -> Estimate:
-    """Mean over seeds of the change from initialisation."""
-    return mean([float(o.numbers[end]) - float(o.numbers[start]) for o in outcomes])
-
-
-def key_of_nets(ax: Axes, nets: Sequence[str], *extra: Any, **where: Any) -> None:
-    """The legend that says which colour is which network, and what open and filled marks are."""
-    from matplotlib.lines import Line2D
-
-    from netgrain.geometry.plots import SMALL
-
-    lines = [Line2D([], [], color=HUES[n], lw=2, label=NETS[n]) for n in nets]
-    marks = [
-        Line2D([], [], marker="o", color="none", mec="0.3", mfc=fill, ms=5, label=name)
-        for fill, name in (("white", "initialisation"), ("0.3", "end"))
-    ]
-    ax.legend(handles=[*lines, *marks, *extra], fontsize=SMALL, frameon=False, **where)

@@ -4,6 +4,7 @@ import torch
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.equivariance import eq_d8_gaussians
+from netgrain.experiments.equivariance.studies import Seeds
 from netgrain.runtime.units import Outcome
 
 COLUMNS = {"kind": "columns"}
@@ -16,13 +17,13 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def outcomes(count: int = 4, **changes: float) -> list[Outcome]:
+def outcomes(count: int = 4, **changes: float) -> Seeds:
     """Made-up trainings that differ a little from each other."""
     beta = torch.tensor(eq_d8_gaussians.PRINTED, dtype=torch.float64)
-    return [
+    return Seeds(
         Outcome({**NUMBERS, **{k: v * (1 + 1e-6 * i) for k, v in changes.items()}}, {"beta": beta, "start": beta})
         for i in range(count)
-    ]
+    )
 
 
 def verdict(claims: list[Claim], part: str) -> str:

@@ -3,10 +3,21 @@
 import torch
 
 from netgrain.experiments.equivariance import images
+from netgrain.experiments.equivariance.studies import Seeds
+from netgrain.runtime.units import Outcome
 
 
 def verdicts(claims: list) -> dict[str, str]:
     return {c.name: c.verdict for c in claims}
+
+
+def seeds_with(arrays: dict[str, torch.Tensor], numbers: dict[str, list[float]] | None = None) -> Seeds:
+    """Made-up outcomes: arrays (seeds, …) and numbers, one for each seed."""
+    count = len(next(iter((numbers or arrays).values())))
+    return Seeds(
+        Outcome({n: v[i] for n, v in (numbers or {}).items()}, {n: v[i] for n, v in arrays.items()})
+        for i in range(count)
+    )
 
 
 def curves_that_fall(fall: float, kinds: tuple[str, ...] = ("direct", "semidirect")) -> images.ImageCurves:

@@ -10,7 +10,7 @@ from netgrain.equivariant import GroupCNN, predictor
 from netgrain.experiments.equivariance import eq_grain, fourier_descent
 from netgrain.groups import dihedral
 from netgrain.runtime.units import Outcome
-from tests.experiments.equivariance.made_up_curves import verdicts
+from tests.experiments.equivariance.made_up_curves import seeds_with, verdicts
 
 
 def test_the_geometry_of_predictors_is_the_geometry_of_their_networks() -> None:
@@ -26,7 +26,7 @@ def test_the_geometry_of_predictors_is_the_geometry_of_their_networks() -> None:
 def test_white_filters_have_no_grain_and_one_predictor_has_nothing_else() -> None:
     group = dihedral(order=12)
     layers = fourier_descent.initial_layers(12, 3, range(400))
-    start = fourier_descent.descend_in_fourier(group, layers, layers[0, :1], steps=0, noted=[0]).betas[0]
+    start = fourier_descent.recorded(fourier_descent.steps_in_fourier(group, layers, layers[0, :1]), [0]).betas[0]
     found = ng.corr(eq_grain.geometry(start), torch.eye(12))
     assert abs(found.value - 1) < 4 * found.stderr + 0.01
     same = eq_grain.geometry(start[:1].repeat(10, 1))
@@ -38,14 +38,13 @@ def test_grain_claims_can_fail() -> None:
     def result(identity: float, rank: float, aligned: float) -> eq_grain.Result:
         noise = torch.linspace(0.999, 1.001, 4, dtype=torch.float64)[:, None]
 
-        def curves(start: float, end: float) -> dict[int, torch.Tensor]:
-            row = torch.tensor([[start, end]], dtype=torch.float64)
-            return {L: row * torch.cat([noise, noise**2], 1) for L in eq_grain.DEPTHS}
-
-        spectra = {L: torch.ones(4, 60, dtype=torch.float64) / 60 for L in eq_grain.DEPTHS}
-        parts = curves(1.0, identity), curves(60, rank), curves(1 / 60, aligned)
+        ends = {"identity": (1.0, identity), "rank": (60, rank), "aligned": (1 / 60, aligned)}
+        found = seeds_with(
+            {n: torch.tensor([e], dtype=torch.float64) * torch.cat([noise, noise**2], 1) for n, e in ends.items()}
+        )
         limits = {2: [1 / rank] * 2 + [0.999 / rank], 3: [0.5, 0.51, 0.52]}
-        return eq_grain.Result(eq_grain.PRESETS["smoke"], torch.tensor([0, 1]), *parts, spectra, spectra, limits)
+        at_limit = {L: seeds_with({}, {"agreement": values}) for L, values in limits.items()}
+        return eq_grain.Result(eq_grain.PRESETS["smoke"], dict.fromkeys(eq_grain.DEPTHS, found), at_limit)
 
     trained, nothing = (verdicts(eq_grain.claims(result(*v))) for v in ((0.13, 1.001, 0.9), (1.0, 70.0, 1 / 60)))
     for name in ("training gives a grain, depth 2", "the effective rank falls, depth 3"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from netgrain.experiments.equivariance import eq_relu
-from tests.experiments.equivariance.made_up_curves import verdicts
+from tests.experiments.equivariance.made_up_curves import seeds_with, verdicts
 
 
 def test_relu_claims_count_the_dead_and_can_fail() -> None:
@@ -14,7 +14,10 @@ def test_relu_claims_count_the_dead_and_can_fail() -> None:
         fourier = {n: torch.tensor([[200.0, 200.0 if n != "G-CNN" else end]]).double() * noise for n in eq_relu.NETS}
         fourier["G-CNN"] = fourier["G-CNN"] * torch.cat([noise, noise**2], 1)
         shares = {n: torch.tensor([[0.0, dead]]).double() + 0 * noise for n in eq_relu.NETS}
-        training = eq_relu.Run(torch.tensor([0, 1]), fourier, fourier, shares, shares)
+        training = {
+            n: seeds_with({"fourier": fourier[n], "real": fourier[n], "dead": shares[n], "loss": shares[n]})
+            for n in eq_relu.NETS
+        }
         return eq_relu.Result(replace(eq_relu.PRESETS["smoke"], seeds=5), {"SGD": training})
 
     low, high = verdicts(eq_relu.claims(result(100, 0.0))), verdicts(eq_relu.claims(result(300, 0.5)))

@@ -6,7 +6,9 @@ import torch
 
 from netgrain.equivariant import spherical_transform
 from netgrain.experiments.equivariance import eq_spherical
-from tests.experiments.equivariance.made_up_curves import verdicts
+from netgrain.experiments.equivariance.studies import Seeds
+from netgrain.runtime.units import Outcome
+from tests.experiments.equivariance.made_up_curves import seeds_with, verdicts
 
 
 def test_the_part_of_the_spectrum_that_the_authors_see() -> None:
@@ -23,8 +25,9 @@ def test_spherical_claims_fail_without_certificates() -> None:
     config = replace(eq_spherical.PRESETS["smoke"], bandwidth=2)
 
     def judged(rows: list[dict]) -> dict[str, str]:
-        many = {n: v.repeat(len(rows), 1) for n, v in relu.items()}
-        return verdicts(eq_spherical.claims(eq_spherical.Result(config, rows, many, {"spherical": 0.0, "FC": 0.0})))
+        many = seeds_with({n: v.repeat(len(rows), 1) for n, v in relu.items()}, dict.fromkeys(relu, [0.0] * len(rows)))
+        limits = Seeds(Outcome(row) for row in rows)
+        return verdicts(eq_spherical.claims(eq_spherical.Result(config, limits, many)))
 
     assert numbers["gap 2"] < 1e-4
     good = judged([numbers] * 3)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from netgrain.experiments.equivariance import eq_storage
+from netgrain.experiments.equivariance.studies import Seeds
 from netgrain.groups import Group, cyclic, dihedral, direct, p4m
-from tests.experiments.equivariance.made_up_curves import verdicts
+from tests.experiments.equivariance.made_up_curves import seeds_with, verdicts
 
 
 def test_cutting_in_fourier_space_by_hand() -> None:
@@ -45,10 +46,9 @@ def test_a_rank_one_block_costs_two_vectors() -> None:
 
 
 def test_storage_claims_can_fail() -> None:
-    def case(first: float) -> eq_storage.Case:
-        curves = {w: torch.ones(3, 2, dtype=torch.float64) for w in eq_storage.WAYS}
+    def case(first: float) -> Seeds:
         needed = {w: [100.0, 101.0, 102.0] for w in eq_storage.WAYS} | {eq_storage.WAYS[0]: [first, 1.1 * first, first]}
-        return eq_storage.Case(torch.tensor([10.0, 100.0]), curves, curves, {}, needed)
+        return seeds_with({}, needed)
 
     for first, verdict in ((20.0, "holds"), (230.0, "fails")):
         result = eq_storage.Result(eq_storage.PRESETS["smoke"], {"D60": case(first)})

@@ -42,7 +42,7 @@ def test_uncertainty_can_fail() -> None:
             {}, {"supports": torch.tensor(supports).repeat(1, 2), "ranks": torch.tensor(ranks).repeat(1, 2)}
         )
         config = eq_uncertainty.Config(groups=("D8",), functions=2, seeds=1)
-        return eq_uncertainty.claims(eq_uncertainty.Result(config, {"D8": [outcome]}))
+        return eq_uncertainty.claims(eq_uncertainty.Result(config, {"D8": shared.Seeds([outcome])}))
 
     good, bad = judged([[3], [4], [2]], [[8], [4], [4]]), judged([[3], [2], [2]], [[8], [3], [5]])
     for part in ("bound holds", "subgroups reach"):

@@ -12,6 +12,7 @@ from netgrain.equivariant import exponential_descent, limit, make_network, predi
 from netgrain.experiments.equivariance import eq_d8_columns
 from netgrain.experiments.equivariance import studies as shared
 from netgrain.groups import dihedral
+from netgrain.runtime.units import Outcome
 from tests.experiments.equivariance.made_up import COLUMNS, outcomes
 
 
@@ -47,7 +48,8 @@ def test_gaussian_points_depend_on_their_seed_alone() -> None:
 
 @pytest.mark.parametrize(("net", "depth"), [("group-cnn", 3), ("group-cnn", 2), ("fully-connected", 3)])
 def test_limit_on_the_columns_is_known_by_hand(net: str, depth: int) -> None:
-    found = shared.train_one(shared.ask(shared.AUTHORS_D8, COLUMNS, net=net, depth=depth, seed=1, keep="curve"))
+    (unit,) = shared.trainings(shared.AUTHORS_D8, COLUMNS, [1], net=net, depth=depth, keep="curve")
+    found = shared.train_one(unit)
     X, _ = shared.points_of(COLUMNS, 8)
     assert found.arrays["beta"].numpy() == pytest.approx(((X[1] - X[0]) / 8).numpy(), abs=1e-4)
     assert found.numbers["ratio"] == pytest.approx(eq_d8_columns.LIMITS[depth], rel=1e-6)
@@ -72,7 +74,8 @@ def test_final_margin_is_that_of_the_trained_network() -> None:
 
 
 def test_descent_that_does_not_learn_is_told() -> None:
-    unit = shared.ask(shared.AUTHORS_D8, COLUMNS, net="group-cnn", depth=3, seed=0, method="sgd", epochs=2, lr=1e-9)
+    options = {"method": "sgd", "epochs": 2, "lr": 1e-9}
+    (unit,) = shared.trainings(shared.AUTHORS_D8, COLUMNS, [0], net="group-cnn", depth=3, **options)
     with pytest.raises(NetgrainError, match="did not learn the data from 8 starts"):
         shared.train_one(unit)
 
@@ -88,19 +91,20 @@ def test_descent_that_diverges_is_started_again(monkeypatch: pytest.MonkeyPatch)
         return limit(*arguments, **options)
 
     monkeypatch.setattr(shared, "limit", diverges_twice)
-    unit = shared.ask(shared.AUTHORS_D8, COLUMNS, net="group-cnn", depth=2, seed=1, method="ngd", epochs=300)
+    (unit,) = shared.trainings(shared.AUTHORS_D8, COLUMNS, [1], net="group-cnn", depth=2, method="ngd", epochs=300)
     found = shared.train_one(unit)
     assert found.numbers["starts"] == 3
     assert begun == [1, 1 + shared.ANOTHER_START, 1 + 2 * shared.ANOTHER_START]
-    assert shared.seeds_used([*outcomes(1), found]) == [0, begun[-1]]
+    assert shared.Seeds([*outcomes(1), found]).seeds_used() == [0, begun[-1]]
     begun.clear()
     with pytest.raises(NetgrainError, match="diverged"):  # the flow is not started again
         shared.train_one({**unit, "method": "flow"})
 
 
 def test_a_narrow_network_is_shown_to_begin_as_a_wide_one() -> None:
-    data = {"kind": "gaussian", "points": 3, "seed": 0}
-    unit = shared.ask("D12", data, net="fully-connected", depth=3, seed=2)
+    data = {"kind": "gaussian", "points": 3}
+    (unit,) = shared.trainings("D12", data, [2], net="fully-connected", depth=3)
+    assert unit["data"] == {**data, "seed": 0}
     narrow, wide = (shared.train_one({**unit, **options}) for options in (shared.narrow("fully-connected"), {}))
     start = predictor(make_network(dihedral(order=12), "fully-connected", 3, seed=2)).detach()
     assert torch.allclose(narrow.arrays["start"], start / start.norm())
@@ -110,9 +114,19 @@ def test_a_narrow_network_is_shown_to_begin_as_a_wide_one() -> None:
 
 def test_means_are_taken_seed_by_seed() -> None:
     low, high = outcomes(ratio=1.0), outcomes(ratio=3.0)
-    assert shared.apart(low, high, "ratio").value == pytest.approx(2, rel=1e-5)
-    assert shared.apart(low, high, lambda n: 2 * n["ratio"]).value == pytest.approx(4, rel=1e-5)
-    assert shared.apart_in(low, "start_ratio", "ratio").value == pytest.approx(-11, rel=1e-5)
-    assert shared.over(high, "ratio").n == 4
-    assert shared.rate([True, False, False, True]) == 0.5
+    assert high.minus(low, "ratio").value == pytest.approx(2, rel=1e-5)
+    assert high.minus(low, lambda n: 2 * n["ratio"]).value == pytest.approx(4, rel=1e-5)
+    assert low.change("ratio").value == pytest.approx(-11, rel=1e-5)
+    assert high.mean("ratio").n == 4
+    assert high.stacked("beta").shape == (4, 8)
     assert shared.written(Estimate(5.0372, 0.238, 5)) == "5.04 ± 0.24"
+
+
+def test_outcomes_come_back_in_their_cases() -> None:
+    class Echo:
+        def map(self, work: Any, units: list[dict[str, Any]], label: str) -> list[Outcome]:
+            return [Outcome(unit) for unit in units]
+
+    asked = {"a": shared.seeded(2, case="a"), "b": [], "c": shared.seeded(1, case="c")}
+    found = shared.collected(Echo(), asked, "units")
+    assert {case: [o.numbers for o in outcomes] for case, outcomes in found.items()} == asked

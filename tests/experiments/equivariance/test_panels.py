@@ -1,10 +1,11 @@
-"""Pictures of the image experiments: means and bands by hand, and a row for each measure."""
+"""Panels: means and bands by hand, ticks inside the axis, and a row for each measure."""
 
 import pytest
 import torch
 from matplotlib.figure import Figure
 
-from netgrain.experiments.equivariance.image_plots import band, levels_and_changes
+from netgrain import Estimate
+from netgrain.experiments.equivariance.panels import band, levels_and_changes, mean_mark, step_axis
 from tests.experiments.equivariance.made_up_curves import curves_that_fall
 
 
@@ -26,8 +27,24 @@ def test_a_row_for_each_measure_with_its_level_and_its_change() -> None:
     known = {next(iter(rows)): {"white noise": 40.0}}
     axes = levels_and_changes(rows, torch.tensor([0, 100]), "title", lines=known).axes
     assert len(axes) == 2 * len(rows) == 6
-    assert [ax.get_title(loc="left") for ax in axes[::2]] == list(rows)
+    assert [ax.get_title() for ax in axes[::2]] == list(rows)
     for level, change in zip(axes[::2], axes[1::2], strict=True):
         assert all(line.get_ydata()[0] == 0 for line in change.lines)  # also the line at zero
         assert level.get_xlim() == (0, 100)
     assert [t.get_text() for ax in axes for t in ax.texts] == ["white noise"]
+
+
+@pytest.mark.quick
+def test_steps_are_written_out_up_to_the_last() -> None:
+    ax = Figure().subplots()
+    step_axis(ax, 1500)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "10", "100", "1500"]
+    assert ax.get_xlim() == (0, 1500)
+
+
+@pytest.mark.quick
+def test_a_mean_has_its_error_along_its_own_axis() -> None:
+    ax = Figure().subplots()
+    mean_mark(ax, Estimate(3.0, 0.5, 4), 1, colour="black")
+    (errors,) = ax.collections
+    assert errors.get_segments()[0].tolist() == [[2.5, 1], [3.5, 1]]
