@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from netgrain.cli.options import (
     AnyProbe,
@@ -26,8 +25,6 @@ from netgrain.cli.parsing import check_file, family_from_text, parse_input, pars
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from netgrain.auditing.audits import Audit
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
@@ -70,6 +67,7 @@ def audit(
     as_json: bool = False,
 ) -> Answer:
     """Write a page about how strongly fresh networks react to the directions of a data set and its labels."""
+    from netgrain.auditing.swaps import parsed_swaps
     from netgrain.families.members import trained_model
     from netgrain.models.checkpoints import read_weights, warn_near_chance
 
@@ -77,7 +75,8 @@ def audit(
     data = trained.load(samples, seed)
     if state is not None:
         warn_near_chance(trained_model(_family(model, data), state), data.X, data.y)
-    found = _audited(model, data, state, keep, probe, members, seed, what_if or ())
+    swaps = parsed_swaps(what_if or ())
+    found = _audited(model, data, weights=state, swaps=swaps, probe=probe, keep=keep, members=members, seed=seed)
     if not as_json or out != REPORT:
         found.save(out)
     rows = [(MARKS[s["level"]], s["text"]) for s in found.report["sentences"]]
@@ -102,7 +101,7 @@ def compare(
     from netgrain.auditing.comparisons import compare as side_by_side
 
     data = samples.load(seed)
-    found = side_by_side([_audited(m, data, None, 0.7, probe, members, seed, ()) for m in models])
+    found = side_by_side([_audited(m, data, probe=probe, members=members, seed=seed) for m in models])
     if not as_json or out != COMPARISON:
         found.save(out)
     rows = [(" and ".join(v["between"]), v["text"]) for v in found.verdicts]
@@ -113,18 +112,8 @@ def _family(model: str, data: Dataset) -> Family:
     return family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
 
 
-def _audited(
-    model: str,
-    data: Dataset,
-    state: dict[str, Tensor] | None,
-    keep: float,
-    probe: str,
-    members: int | None,
-    seed: int,
-    changes: Sequence[str],
-) -> Audit:
+def _audited(model: str, data: Dataset, **chosen: Any) -> Audit:
     from netgrain.auditing.audits import audit as audited
-    from netgrain.auditing.swaps import parsed_swaps
 
     return audited(
         _family(model, data),
@@ -135,12 +124,7 @@ def _audited(
         note=data.note,
         classes=data.classes,
         features=data.features or None,
-        weights=state,
-        swaps=parsed_swaps(changes),
-        probe=probe,
-        keep=keep,
-        members=members,
-        seed=seed,
+        **chosen,
     )
 
 

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -94,11 +93,18 @@ def conclusion(checks: list[Finding]) -> str:
     )
 
 
-def _version(package: str) -> Finding:
+def _installed(package: str) -> str | None:
+    """Its version, if it is there."""
     try:
-        return Finding(package, importlib.metadata.version(package))
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(package, "not installed", "fail", f"install it: pip install {package}")
+        return None
+
+
+def _version(package: str) -> Finding:
+    if version := _installed(package):
+        return Finding(package, version)
+    return Finding(package, "not installed", "fail", f"install it: pip install {package}")
 
 
 def _guarded(name: str, look: Callable[[str], Finding]) -> Finding:
@@ -114,10 +120,9 @@ def _guarded(name: str, look: Callable[[str], Finding]) -> Finding:
 def _extra(extra: str) -> Finding:
     package, use = EXTRAS[extra]
     name = f"extra '{extra}'"
-    try:
-        return Finding(name, f"{package} {importlib.metadata.version(package)}", "ok")
-    except importlib.metadata.PackageNotFoundError:
-        return Finding(name, f"{package} is not installed, for {use}", "missing", install(extra))
+    if version := _installed(package):
+        return Finding(name, f"{package} {version}", "ok")
+    return Finding(name, f"{package} is not installed, for {use}", "missing", install(extra))
 
 
 def _set(key: str) -> Finding:
@@ -177,9 +182,9 @@ def _workers(name: str) -> Finding:
 def _engines(name: str) -> Finding:
     """Which engines could be used; nothing is started."""
     here = [kind.name for kind in ENGINES.values() if kind.package is None]
-    for kind in (k for k in ENGINES.values() if k.package is not None):
-        with suppress(importlib.metadata.PackageNotFoundError):  # named among the extras
-            here.append(f"{kind.name} ({kind.package} {importlib.metadata.version(str(kind.package))})")
+    for kind in ENGINES.values():
+        if kind.package is not None and (version := _installed(kind.package)):  # else named among the extras
+            here.append(f"{kind.name} ({kind.package} {version})")
     return Finding(name, ", ".join(here))
 
 

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from netgrain.cli.parsing import engine_of_the_run
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.runtime.cost import Cost, CostEngine
+    from netgrain.runtime.cost import Cost
 
 EXAMPLES = """  netgrain plan run fig10
   netgrain plan run fig10 --engine ray --workers 64
@@ -50,15 +49,7 @@ def plan_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Pat
 
 def of_geometry(sample: Callable[[], Any], sizes: tuple[int, ...], members: int | None, out: Path | None) -> Answer:
     """What sampling a geometry would cost."""
-    from netgrain.geometry.reduction import memory_needed
-    from netgrain.runtime.engine_in_use import using
-
-    def through(planner: CostEngine) -> None:
-        with using(planner):
-            sample()
-
-    plan = plan_geometry(through, members, partial(memory_needed, math.prod(sizes)), kept=out is not None)
-    return answer(plan, out or Path())
+    return answer(plan_geometry(sample, math.prod(sizes), members, kept=out is not None), out or Path())
 
 
 def answer(plan: Cost, out: Path) -> Answer:
@@ -96,17 +87,18 @@ def _together(name: str, plan: Cost) -> list[Any]:
     ]
 
 
-def plan_geometry(
-    sample: Callable[[CostEngine], Any], members: int | None, driver: Callable[[int], int], *, kept: bool
-) -> Cost:
-    """What sampling a geometry costs; `sample` takes an engine, driver(bytes) says what collecting outcomes takes."""
+def plan_geometry(sample: Callable[[], Any], d: int, members: int | None, *, kept: bool) -> Cost:
+    """What sampling a geometry over d coordinates costs; `sample` runs on the engine in use."""
     from netgrain.geometry.collecting import CHUNK, MOST_MEMBERS
+    from netgrain.geometry.reduction import memory_needed
     from netgrain.runtime.cost import CostEngine, duration, explore
+    from netgrain.runtime.engine_in_use import using
 
     planner = CostEngine(stop=True)
     planner.label = "members"
     started = time.monotonic()
-    explore(partial(sample, planner), planner.plan)
+    with using(planner):
+        explore(sample, planner.plan)
     plan = planner.plan
     if not plan.stages:
         plan.notes.append(f"there is a closed form, nothing is sampled: it took {duration(time.monotonic() - started)}")
@@ -115,6 +107,6 @@ def plan_geometry(
         (first,) = plan.stages
         plan.stages = [replace(first, units=-(-MOST_MEMBERS // CHUNK))]
         plan.notes.append(f"members are added until the tolerance is reached; the plan counts all {MOST_MEMBERS}")
-    plan.driver = driver(plan.disk)
+    plan.driver = memory_needed(d, plan.disk)
     plan.kept = kept
     return plan

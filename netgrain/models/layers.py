@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,6 +48,9 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "linear": nn.Identity,
     "identity": nn.Identity,
 }
+
+MAP_NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "layer": partial(nn.GroupNorm, 1)}
+VECTOR_NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
 
 
 def activation(choice: Activation) -> nn.Module:
@@ -143,21 +147,9 @@ def map_norm(norm: str | None, channels: int) -> list[nn.Module]:
 
     "batch" is per channel over batch and positions; "layer" is per sample over channels and positions.
     """
-    return _norm(norm, batch=lambda: nn.BatchNorm2d(channels), layer=lambda: nn.GroupNorm(1, channels))
+    return [] if norm is None else [MAP_NORMS[norm](channels)]
 
 
 def vector_norm(norm: str | None, size: int) -> list[nn.Module]:
     """What normalises vectors, or tokens, whose last axis has length `size`: no layer at all, or one."""
-    return _norm(norm, batch=lambda: nn.BatchNorm1d(size), layer=lambda: nn.LayerNorm(size))
-
-
-def _norm(norm: str | None, *, batch: Callable[[], nn.Module], layer: Callable[[], nn.Module]) -> list[nn.Module]:
-    match norm:
-        case None:
-            return []
-        case "batch":
-            return [batch()]
-        case "layer":
-            return [layer()]
-        case _:
-            raise NetgrainError(f"A normalisation is None, 'batch' or 'layer', found {norm!r}.")
+    return [] if norm is None else [VECTOR_NORMS[norm](size)]

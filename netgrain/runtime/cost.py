@@ -21,7 +21,7 @@ from safetensors.torch import save as to_bytes
 from netgrain.runtime.backlog import UnitLate
 from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import free_memory, in_words
+from netgrain.runtime.memory import free_memory, in_words, most_used
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit, Work
@@ -251,22 +251,13 @@ def _measured(work: Work, unit: Unit) -> _Measured | None:
 
 
 def _watched(work: Work, config: Mapping[str, Any]) -> Outcome:
-    before = _resident()
+    before = most_used()
     started = time.monotonic()
     found = work(config)
     seconds = time.monotonic() - started
-    after = _resident()
+    after = most_used()
     memory = None if before is None or after is None else max(0, after - before)
     return Outcome({"numbers": found.numbers, "seconds": seconds, "memory": memory}, found.arrays)
-
-
-def _resident() -> int | None:
-    """The most memory this process had at a time since it was forked; None where the system does not say."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
-    except (OSError, StopIteration):
-        return None
 
 
 def _spread(count: int, samples: int) -> list[int]:

@@ -17,12 +17,22 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 def free_memory() -> int:
     """Bytes that a new process may use: what the machine has left, or less where a container or a job is limited."""
+    free = told_by_the_system("meminfo", "MemAvailable")
+    return min([all_memory() if free is None else free, *_left_by_limits()])
+
+
+def most_used() -> int | None:
+    """The most memory this process had at a time since it was forked; None where the system does not say."""
+    return told_by_the_system("self/status", "VmHWM")
+
+
+def told_by_the_system(file: str, name: str) -> int | None:
+    """Bytes in a line of a file below /proc; None where there is none."""
     try:
-        lines = (PROC / "meminfo").read_text().splitlines()
-        free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+        lines = (PROC / file).read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
     except (OSError, StopIteration):
-        free = all_memory()
-    return min([free, *_left_by_limits()])
+        return None
 
 
 def all_memory() -> int:

@@ -9,7 +9,6 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from netgrain.models import layers
-from netgrain.runtime.errors import NetgrainError
 from tests.models.networks import images, leaves, small
 
 
@@ -63,8 +62,3 @@ def test_activation_may_be_a_callable(choice: object, expected: Callable[[Tensor
 
 def test_function_shows_its_name() -> None:
     assert repr(layers.activation(torch.sin)) == "Elementwise(sin)"
-
-
-def test_an_unknown_norm_is_refused_by_the_layers_too() -> None:
-    with pytest.raises(NetgrainError, match="A normalisation is None, 'batch' or 'layer', found 'instance'"):
-        layers.map_norm("instance", 3)
