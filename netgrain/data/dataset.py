@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import checked_labels, checked_samples
 
 MOST_CLASSES = 10**6  # each gets a name
@@ -391,10 +392,7 @@ def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
 
 def generator_for(seed: int, *labels: str) -> torch.Generator:
     """An own random generator for one use of randomness, a function of the seed and the labels alone."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise NetgrainError(f"expected a whole number as seed, found {seed!r}.")
-    digest = hashlib.blake2b(repr((seed, "data", *labels)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+    return torch.Generator().manual_seed(derived_seed(whole("seed", seed), "data", *labels))
 
 
 def _listed(numbers: Tensor) -> str:

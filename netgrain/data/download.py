@@ -11,16 +11,15 @@ import gzip
 import hashlib
 import http.client
 import os
-import stat
+import shutil
 import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Protocol
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from netgrain.runtime.errors import NetgrainError
@@ -98,11 +97,9 @@ def download(
     url: str,
     target: str | Path,
     *,
-    sha256: str | None = None,
     md5: str | None = None,
     size: int | None = None,
     most: int = MOST,
-    show: bool | None = None,
 ) -> Path:
     """Bring a file to `target`, by way of `target.part`; it appears under its name only when size and checksum agree.
 
@@ -111,8 +108,7 @@ def download(
     """
     target = Path(target)
     _check_address(url)
-    digest = ("sha256", sha256) if sha256 else ("md5", md5) if md5 else None
-    if target.is_file() and (digest is None or _digest(target, digest[0]) == digest[1]):
+    if target.is_file() and (md5 is None or _md5(target) == md5):
         return target
     if size is not None and size > most:
         raise NetgrainError(f"{url} has {size} bytes, at most {most} are allowed; raise most= to accept it.")
@@ -121,11 +117,11 @@ def download(
         target.parent.mkdir(parents=True, exist_ok=True)
         if part.is_symlink():  # planted: what it points to is not ours to write
             part.unlink()
-        start = part.stat().st_size if part.exists() and digest else 0
+        start = part.stat().st_size if part.exists() and md5 else 0
         if start > (most if size is None else size):
             start = 0
         if size is None or start < size:
-            _receive(url, part, start, size, most, show)
+            _receive(url, part, start, size, most)
     except urllib.error.HTTPError as e:
         e.close()
         raise NetgrainError(f"{url} could not be downloaded: the server answered {e.code} ({e.reason}).") from e
@@ -136,16 +132,15 @@ def download(
             "or get the file in another way."
         ) from e
     except OSError as e:
-        what = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror
-        raise NetgrainError(f"cannot write {part}: {what}; free some space or choose another folder.") from e
+        raise NetgrainError(f"cannot write {part}: {_problem(e)}; free some space or choose another folder.") from e
     found = part.stat().st_size
     if size is not None and found != size:
         part.unlink()
         raise NetgrainError(f"{url} has the wrong size: expected {size} bytes, found {found}; it was removed.")
-    if digest is not None and (actual := _digest(part, digest[0])) != digest[1]:
+    if md5 is not None and (actual := _md5(part)) != md5:
         part.unlink()
         raise NetgrainError(
-            f"{url} has the wrong {digest[0]}: expected {digest[1]}, found {actual}; it was removed. "
+            f"{url} has the wrong md5: expected {md5}, found {actual}; it was removed. "
             "Run it again; if this repeats, the file at this address has changed."
         )
     part.chmod(usual_mode())
@@ -180,7 +175,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
-def _receive(url: str, part: Path, start: int, size: int | None, most: int, show: bool | None) -> None:
+def _receive(url: str, part: Path, start: int, size: int | None, most: int) -> None:
     """Append to the part from byte `start` on, or write it anew when the server does not go along."""
     request = urllib.request.Request(url, headers={"User-Agent": "netgrain", "Accept-Encoding": "identity"})
     if start:
@@ -192,7 +187,7 @@ def _receive(url: str, part: Path, start: int, size: int | None, most: int, show
             raise
         e.close()
         if e.headers.get("Content-Range") != f"bytes */{start}":  # else: the part is the whole file
-            _receive(url, part, 0, size, most, show)
+            _receive(url, part, 0, size, most)
         return
     with response:
         going_on = response.status == http.HTTPStatus.PARTIAL_CONTENT
@@ -205,7 +200,7 @@ def _receive(url: str, part: Path, start: int, size: int | None, most: int, show
         _refuse_beyond(limit, total, url, part)
         with (
             open(part, "ab" if going_on else "wb", opener=_private) as f,
-            Bar(f"{part.stem} (kB)", _kilo(total), show) as bar,
+            Bar(f"{part.stem} (kB)", None if total is None else total // 1000) as bar,
         ):
             bar.advance(done // 1000)
             while chunk := response.read(CHUNK):
@@ -230,16 +225,13 @@ def _refuse_beyond(limit: int, found: int | None, url: str, part: Path) -> None:
         raise NetgrainError(f"{url} is too large: expected at most {limit} bytes, found {found} or more.")
 
 
-def _kilo(count: int | None) -> int | None:
-    return None if count is None else count // 1000
-
-
-def _digest(path: Path, kind: str) -> str:
-    digest = hashlib.new(kind, usedforsecurity=False)
+def _md5(path: Path) -> str:
     with path.open("rb") as f:
-        while block := f.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(f, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+
+
+def _problem(e: OSError) -> str:
+    return "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
 
 
 # --- archives -------------------------------------------------------------------------------------------------
@@ -248,7 +240,7 @@ def _digest(path: Path, kind: str) -> str:
 def extract(
     archive: str | Path, folder: str | Path, *, inside: str | None = None, most: int = MOST, most_members: int = 10_000
 ) -> Path:
-    """Unpack a .tar.gz or .zip into a new folder that appears only when everything in it is there.
+    """Unpack a .tar.gz into a new folder that appears only when everything in it is there.
 
     Only plain files and folders below the target are accepted; `inside` names the folder of the archive that
     becomes `folder` (the rest is left out). Permissions and owners of the archive are ignored.
@@ -261,16 +253,9 @@ def extract(
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             content = Path(temporary) / "content"
             content.mkdir()
-            with archive.open("rb") as raw:
-                magic = raw.read(2)
-                raw.seek(0)
-                if magic == b"\x1f\x8b":
-                    members = _tar_members(raw, archive, most)
-                elif magic == b"PK":
-                    members = _zip_members(raw, archive)
-                else:
-                    raise NetgrainError(f"{archive} is neither a .tar.gz nor a .zip file; expected one of these.")
-                _unpack(members, content, archive, most, most_members)
+            # 64 MB beside the content: a header of 512 bytes and padding for each member, and the end of the file
+            with archive.open("rb") as raw, _Bounded(raw, most + 2**26, archive) as stream:
+                _unpack(stream, content, archive, most, most_members)
             chosen = content if inside is None else content / inside
             if not chosen.is_dir():
                 raise NetgrainError(f"{archive} holds no folder '{inside}'.")
@@ -280,40 +265,36 @@ def extract(
     except gzip.BadGzipFile as e:
         raise NetgrainError(f"{archive} is truncated or damaged ({e}); get it again.") from e
     except OSError as e:
-        what = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
-        raise NetgrainError(f"cannot unpack {archive} into {folder}: {what}. Nothing was left half-unpacked.") from e
-    except Exception as e:  # two kinds of archives and their compressions raise many kinds
+        raise NetgrainError(
+            f"cannot unpack {archive} into {folder}: {_problem(e)}. Nothing was left half-unpacked."
+        ) from e
+    except Exception as e:  # an archive and its compression raise many kinds
         raise NetgrainError(f"{archive} is truncated or damaged ({e}); get it again.") from e
     return folder
 
 
-class _Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
-Member = tuple[str, bool, int, _Readable | None]  # name, is it a folder, announced size, content
-
-
-def _unpack(members: Iterator[Member], content: Path, archive: Path, most: int, most_members: int) -> None:
+def _unpack(stream: gzip.GzipFile, content: Path, archive: Path, most: int, most_members: int) -> None:
     total = 0
-    for count, (name, is_folder, size, source) in enumerate(members, start=1):
-        path = content / _safe(name, archive)
-        total += size
-        if count > most_members:
-            raise NetgrainError(f"{archive} has too many members: expected at most {most_members}.")
-        if size < 0 or total > most:
-            raise NetgrainError(f"{archive} is too large: expected at most {most} bytes unpacked, found {total}.")
-        if is_folder:
-            path.mkdir(parents=True, exist_ok=True)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as target:
-            left = size
-            while source is not None and (chunk := source.read(min(CHUNK, left))):
-                target.write(chunk)
-                left -= len(chunk)
-        if left:
-            raise NetgrainError(f"{archive} is truncated: '{name}' lacks {left} of {size} bytes; get it again.")
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for count, member in enumerate(tar, start=1):
+            if not (member.isreg() or member.isdir()) or member.issparse():
+                raise NetgrainError(
+                    f"{archive} has a member '{member.name}' that is a link or a device; it was not unpacked."
+                )
+            path = content / _safe(member.name, archive)
+            if count > most_members:
+                raise NetgrainError(f"{archive} has too many members: expected at most {most_members}.")
+            if member.isdir():
+                path.mkdir(parents=True, exist_ok=True)
+                continue
+            total += member.size
+            if member.size < 0 or total > most:
+                raise NetgrainError(f"{archive} is too large: expected at most {most} bytes unpacked, found {total}.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            source = tar.extractfile(member)
+            assert source is not None, "a plain file has content"
+            with path.open("xb") as target:
+                shutil.copyfileobj(source, target)
 
 
 def _safe(name: str, archive: Path) -> Path:
@@ -337,34 +318,3 @@ class _Bounded(gzip.GzipFile):
         if self.left < 0:
             raise NetgrainError(f"{self.archive} unpacks to more than is allowed; it was not unpacked.")
         return block
-
-
-def _tar_members(raw: IO[bytes], archive: Path, most: int) -> Iterator[Member]:
-    # 64 MB beside the content: a header of 512 bytes and padding for each member, and the end of the file
-    with _Bounded(raw, most + 2**26, archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-        for member in tar:
-            if not (member.isreg() or member.isdir()) or member.issparse():
-                raise NetgrainError(
-                    f"{archive} has a member '{member.name}' that is a link or a device; it was not unpacked."
-                )
-            source = None if member.isdir() else tar.extractfile(member)
-            yield member.name, member.isdir(), 0 if member.isdir() else member.size, source
-
-
-def _zip_members(raw: IO[bytes], archive: Path) -> Iterator[Member]:
-    with zipfile.ZipFile(raw) as packed:
-        for member in packed.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise NetgrainError(
-                    f"{archive} has a member '{member.filename}' that is a link or a device; it was not unpacked."
-                )
-            if member.flag_bits & 1:
-                raise NetgrainError(f"{archive} is encrypted; expected an open archive.")
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # these need little memory
-                raise NetgrainError(f"{archive} has a member '{member.filename}' that is packed in an unusual way.")
-            if member.is_dir():
-                yield member.filename, True, 0, None
-                continue
-            with packed.open(member) as source:
-                yield member.filename, False, member.file_size, source

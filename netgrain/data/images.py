@@ -46,10 +46,10 @@ class Raw:
     classes: tuple[str, ...]
     top: int = 255  # the value of a white pixel
 
-    def split(self, limit: int | tuple[int, int] | None = None, seed: int = 0) -> Split:
+    def parts(self, limit: int | tuple[int, int] | None, seed: int) -> list[Dataset]:
         """Both parts as data sets, at most `limit` random samples of each."""
         most = limit if isinstance(limit, tuple) else (limit, limit)
-        return Split(self._part("train", self.train, most[0], seed), self._part("test", self.test, most[1], seed))
+        return [self._part("train", self.train, most[0], seed), self._part("test", self.test, most[1], seed)]
 
     def _part(self, part: str, labelled: Labelled, most: int | None, seed: int) -> Dataset:
         X, y = labelled
@@ -85,7 +85,7 @@ def digits() -> Split:
     >>> len(digits().train), len(digits().test)
     (1437, 360)
     """
-    return _digits().split()
+    return load_split("digits", standardise=False)
 
 
 def mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
@@ -114,7 +114,7 @@ def mnist(data_dir: str | Path | None = None, *, download: bool = False, officia
     --------
     load_split : The same by name, cut down and standardised.
     """
-    return _mnist(data_dir, download, official).split()
+    return load_split("mnist", data_dir, download=download, standardise=False, official=official)
 
 
 def fashion_mnist(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
@@ -143,7 +143,7 @@ def fashion_mnist(data_dir: str | Path | None = None, *, download: bool = False,
     --------
     load_split : The same by name, cut down and standardised.
     """
-    return _fashion_mnist(data_dir, download, official).split()
+    return load_split("fashionmnist", data_dir, download=download, standardise=False, official=official)
 
 
 def cifar10(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
@@ -172,7 +172,7 @@ def cifar10(data_dir: str | Path | None = None, *, download: bool = False, offic
     --------
     load_split : The same by name, cut down and standardised.
     """
-    return _cifar10(data_dir, download, official).split()
+    return load_split("cifar10", data_dir, download=download, standardise=False, official=official)
 
 
 def cifar2(data_dir: str | Path | None = None, *, download: bool = False, official: bool = True) -> Split:
@@ -201,7 +201,7 @@ def cifar2(data_dir: str | Path | None = None, *, download: bool = False, offici
     --------
     load_split : The same by name, cut down and standardised.
     """
-    return _two_classes(cifar10(data_dir, download=download, official=official))
+    return load_split("cifar2", data_dir, download=download, standardise=False, official=official)
 
 
 def load_split(
@@ -257,22 +257,19 @@ def load_split(
     (100, 50, (1, 8, 8))
     """
     key = set_named(name)
-    split = _READERS[key](data_dir, download, official).split(limit, seed)
+    parts = (_digits() if key == "digits" else _READERS[key](data_dir, download, official)).parts(limit, seed)
     if key == "cifar2":
-        split = _two_classes(split)
+        parts = [_two_classes(part) for part in parts]
     if size is not None:
-        split = Split(resized(split.train, size), resized(split.test, size))
-    if not standardise:
-        return split
-    return Split(standardised(split.train, like=split.train), standardised(split.test, like=split.train))
+        parts = [resized(part, size) for part in parts]
+    if standardise:
+        parts = [standardised(part, like=parts[0]) for part in parts]
+    return Split(*parts)
 
 
-def _two_classes(split: Split) -> Split:
-    def two(data: Dataset) -> Dataset:
-        binary = as_binary(data, CIFAR_VEHICLES, ("animal", "vehicle"))
-        return replace(binary, name=data.name.replace("CIFAR-10", "CIFAR-2"))
-
-    return Split(two(split.train), two(split.test))
+def _two_classes(data: Dataset) -> Dataset:
+    binary = as_binary(data, CIFAR_VEHICLES, ("animal", "vehicle"))
+    return replace(binary, name=data.name.replace("CIFAR-10", "CIFAR-2"))
 
 
 # --- reading --------------------------------------------------------------------------------------------------
@@ -328,7 +325,6 @@ def _opens_like_mnist(y: Tensor) -> bool:
 
 
 _READERS: dict[str, Callable[[str | Path | None, bool, bool], Raw]] = {
-    "digits": lambda data_dir, download, official: _digits(),
     "mnist": _mnist,
     "fashionmnist": _fashion_mnist,
     "cifar10": _cifar10,

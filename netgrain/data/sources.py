@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netgrain.data.names import WRITTEN, set_named
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
 
@@ -130,8 +131,8 @@ def load(
     from netgrain.data.in_memory import dataset_from, dataset_of
 
     for name, count in (("limit", limit), ("size", size)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise NetgrainError(f"expected {name} as a positive whole number, found {count!r}.")
+        if count is not None:
+            whole(name, count, 1)
     if isinstance(source, str | Path):
         format_ = format_of(source)
         if format_ is None:

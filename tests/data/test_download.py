@@ -5,11 +5,9 @@ import hashlib
 import io
 import re
 import socket
-import stat
 import tarfile
 import threading
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from tests.data.image_set_files import write_binary, write_idx
 
 CONTENT = bytes(range(256)) * 4096  # a million bytes
 
-SHA = hashlib.sha256(CONTENT).hexdigest()
+MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 class Server:
@@ -89,17 +87,17 @@ def server() -> Iterator[Server]:
 @pytest.mark.parametrize("mode", ["plain", "nolength"])
 def test_a_download_arrives_whole(mode: str, server: Server, tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
-    assert download(server.url(mode), target, sha256=SHA, size=len(CONTENT)) == target
+    assert download(server.url(mode), target, md5=MD5, size=len(CONTENT)) == target
     assert target.read_bytes() == CONTENT
     assert [p.name for p in target.parent.iterdir()] == ["file"]
-    download(server.url(mode), target, sha256=SHA)
+    download(server.url(mode), target, md5=MD5)
     assert server.ranges == [None]  # the second call found it there
 
 
 @pytest.mark.parametrize(("mode", "ranges"), [("plain", ["bytes=1000-"]), ("norange", ["bytes=1000-"])])
 def test_an_interrupted_download_goes_on(mode: str, ranges: list[str], server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(CONTENT[:1000])
-    download(server.url(mode), tmp_path / "file", md5=hashlib.md5(CONTENT).hexdigest())
+    download(server.url(mode), tmp_path / "file", md5=MD5)
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert server.ranges == ranges
 
@@ -107,10 +105,10 @@ def test_an_interrupted_download_goes_on(mode: str, ranges: list[str], server: S
 def test_a_cut_connection_keeps_the_part_and_the_next_call_resumes(server: Server, tmp_path: Path) -> None:
     half = len(CONTENT) // 2
     with pytest.raises(NetgrainError, match=f"ended after {half} of {len(CONTENT)} bytes; run it again"):
-        download(server.url("cut"), tmp_path / "file", sha256=SHA)
+        download(server.url("cut"), tmp_path / "file", md5=MD5)
     assert (tmp_path / "file.part").stat().st_size == half
     assert not (tmp_path / "file").exists()
-    download(server.url(), tmp_path / "file", sha256=SHA)
+    download(server.url(), tmp_path / "file", md5=MD5)
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert server.ranges == [None, f"bytes={half}-"]
 
@@ -124,13 +122,13 @@ def test_without_a_checksum_nothing_is_resumed(server: Server, tmp_path: Path) -
 
 def test_a_part_that_is_whole_or_too_long(server: Server, tmp_path: Path) -> None:
     (tmp_path / "a.part").write_bytes(CONTENT)
-    download(server.url(), tmp_path / "a", sha256=SHA)
+    download(server.url(), tmp_path / "a", md5=MD5)
     (tmp_path / "b.part").write_bytes(CONTENT + b"x")
-    download(server.url(), tmp_path / "b", sha256=SHA)
+    download(server.url(), tmp_path / "b", md5=MD5)
     (tmp_path / "c.part").write_bytes(CONTENT + b"x")
-    download(server.url(), tmp_path / "c", sha256=SHA, size=len(CONTENT))
+    download(server.url(), tmp_path / "c", md5=MD5, size=len(CONTENT))
     (tmp_path / "d.part").write_bytes(CONTENT)
-    download(server.url(), tmp_path / "d", sha256=SHA, size=len(CONTENT))
+    download(server.url(), tmp_path / "d", md5=MD5, size=len(CONTENT))
     assert all((tmp_path / name).read_bytes() == CONTENT for name in "abcd")
     size = len(CONTENT)
     assert server.ranges == [f"bytes={size}-", f"bytes={size + 1}-", None, None]
@@ -139,21 +137,21 @@ def test_a_part_that_is_whole_or_too_long(server: Server, tmp_path: Path) -> Non
 def test_a_wrong_range_is_refused(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(CONTENT[:1000])
     with pytest.raises(NetgrainError, match="the server sent another range"):
-        download(server.url("shifted"), tmp_path / "file", sha256=SHA)
+        download(server.url("shifted"), tmp_path / "file", md5=MD5)
 
 
 @pytest.mark.parametrize("start", [0, 1000])
 def test_a_wrong_checksum_leaves_nothing(start: int, server: Server, tmp_path: Path) -> None:
     if start:
         (tmp_path / "file.part").write_bytes(b"?" * start)
-    with pytest.raises(NetgrainError, match=r"wrong sha256: expected .*, found .*; it was removed"):
-        download(server.url(), tmp_path / "file", sha256=SHA if start else "0" * 64)
+    with pytest.raises(NetgrainError, match=r"wrong md5: expected .*, found .*; it was removed"):
+        download(server.url(), tmp_path / "file", md5=MD5 if start else "0" * 32)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_old_file_with_another_checksum_is_replaced(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
-    download(server.url(), tmp_path / "file", sha256=SHA)
+    download(server.url(), tmp_path / "file", md5=MD5)
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
@@ -162,7 +160,7 @@ def test_an_old_file_with_another_checksum_is_replaced(server: Server, tmp_path:
 def test_too_large_is_refused(mode: str, limit: dict[str, int], server: Server, tmp_path: Path) -> None:
     words = "at most 1073741824 are allowed" if limit.get("size") == 10**12 else "expected at most 1000 bytes"
     with pytest.raises(NetgrainError, match=words):
-        download(server.url(mode), tmp_path / "file", sha256=SHA, **limit)
+        download(server.url(mode), tmp_path / "file", md5=MD5, **limit)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -243,24 +241,8 @@ def make_tar(path: Path, *entries: Entry) -> Path:
     return path
 
 
-def make_zip(path: Path, *entries: Entry) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in entries:
-            info = zipfile.ZipInfo(name + "/" * (content == "dir"))
-            kinds = {"link": stat.S_IFLNK, "hard": stat.S_IFLNK, "fifo": stat.S_IFIFO, "dir": stat.S_IFDIR}
-            kind = stat.S_IFREG if isinstance(content, bytes) else kinds[content]
-            info.external_attr = (kind | 0o755) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            packed.writestr(info, content if isinstance(content, bytes) else b"")
-    return path
-
-
-both = pytest.mark.parametrize("make", [make_tar, make_zip], ids=["tar.gz", "zip"])
-
-
-@both
-def test_extract_unpacks_files_and_folders(make: Callable[..., Path], tmp_path: Path) -> None:
-    archive = make(tmp_path / "a", ("top", "dir"), ("top/x", b"one"), ("top/in/y", b"two" * 10**6), ("z", b""))
+def test_extract_unpacks_files_and_folders(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "a", ("top", "dir"), ("top/x", b"one"), ("top/in/y", b"two" * 10**6), ("z", b""))
     folder = extract(archive, tmp_path / "out" / "here")
     found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     assert found == {"top/x": b"one", "top/in/y": b"two" * 10**6, "z": b""}
@@ -274,7 +256,6 @@ def test_extract_unpacks_files_and_folders(make: Callable[..., Path], tmp_path: 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "inner", "out"]
 
 
-@both
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
@@ -290,22 +271,15 @@ def test_extract_unpacks_files_and_folders(make: Callable[..., Path], tmp_path: 
         (("n" * 300, b"x"), "cannot unpack"),
     ],
 )
-def test_members_that_could_do_harm_are_refused(
-    make: Callable[..., Path], entry: Entry, words: str, tmp_path: Path
-) -> None:
-    if entry[0] == "good" and make is make_zip:
-        with pytest.warns(UserWarning, match="Duplicate"):
-            archive = make(tmp_path / "archive", ("good", b"x"), entry)
-    else:
-        archive = make(tmp_path / "archive", ("good", b"x"), entry)
+def test_members_that_could_do_harm_are_refused(entry: Entry, words: str, tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "archive", ("good", b"x"), entry)
     with pytest.raises(NetgrainError, match=re.escape(words)):
         extract(archive, tmp_path / "deep" / "out")
     assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] in (["archive", "deep"], ["deep", "archive"])
 
 
-@both
-def test_bombs_are_refused(make: Callable[..., Path], tmp_path: Path) -> None:
-    archive = make(tmp_path / "archive", *((f"f{i}", bytes(10**6)) for i in range(5)))
+def test_bombs_are_refused(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "archive", *((f"f{i}", bytes(10**6)) for i in range(5)))
     assert archive.stat().st_size < 10**5
     with pytest.raises(NetgrainError, match="expected at most 4000000 bytes unpacked, found 5000000"):
         extract(archive, tmp_path / "out", most=4_000_000)
@@ -324,14 +298,13 @@ def test_a_bomb_in_the_headers_of_a_tar_file_is_refused(tmp_path: Path) -> None:
         extract(tmp_path / "archive", tmp_path / "out", most=1000)
 
 
-@both
-def test_damaged_archives_leave_nothing(make: Callable[..., Path], tmp_path: Path) -> None:
+def test_damaged_archives_leave_nothing(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).bytes(200_000)
-    whole = make(tmp_path / "archive", ("x", noise), ("y", noise)).read_bytes()
+    whole = make_tar(tmp_path / "archive", ("x", noise), ("y", noise)).read_bytes()
     (tmp_path / "archive").write_bytes(whole[: len(whole) // 3])
     with pytest.raises(NetgrainError, match=r"truncated|damaged"):
         extract(tmp_path / "archive", tmp_path / "out")
     (tmp_path / "archive").write_bytes(b"hello")
-    with pytest.raises(NetgrainError, match=r"neither a \.tar\.gz nor a \.zip"):
+    with pytest.raises(NetgrainError, match="damaged"):
         extract(tmp_path / "archive", tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["archive"]

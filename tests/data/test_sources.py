@@ -83,7 +83,7 @@ def test_nobody_s_home_is_no_folder() -> None:
 @pytest.mark.parametrize("count", [0, -1, True, 2.0])
 def test_counts_are_positive_whole_numbers(count: Any) -> None:
     for name in ("limit", "size"):
-        with pytest.raises(NetgrainError, match=f"{name} as a positive whole number, found {count}"):
+        with pytest.raises(NetgrainError, match=f"{name} expects a whole number from 1 upwards, found {count}"):
             load("digits", **{name: count})
 
 

@@ -143,7 +143,7 @@ def test_a_single_direction_must_have_unit_norm(call: Callable[[], Dataset]) -> 
         (lambda: data.planted(images(), U[0], labels="cubic"), "labels 'cubic' are not known"),
         (lambda: data.planted(images()[:, :1], U[0]), "differ"),
         (lambda: data.planted(images(), U[0], reference=images()[:, :1]), "the reference"),
-        (lambda: data.isotropic(U[0], 5, seed=0.5), "expected a whole number as seed"),
+        (lambda: data.isotropic(U[0], 5, seed=0.5), "seed expects a whole number"),
         (lambda: data.without(Dataset(torch.zeros(2, D), torch.zeros(2).long()), U[0]), "differ"),
         (lambda: data.without(MAKERS["doughnut"](0)), "at least one direction"),
         (lambda: data.doughnut(torch.ones(1), torch.ones(1), 5, noise=1.0), "2 directions do not fit into 1"),

@@ -323,7 +323,11 @@ COMMANDS = [
         says="size as .* found 0",
     ),
     Mistake("limit 0", argv=(*AUDIT, "digits", "--limit", "0"), says="limit 0 was asked for|limit.*found 0"),
-    Mistake("limit 0, a file", argv=(*AUDIT, "good.npz", "--limit", "0"), says="limit as a positive .* found 0"),
+    Mistake(
+        "limit 0, a file",
+        argv=(*AUDIT, "good.npz", "--limit", "0"),
+        says="limit expects a whole number from 1 upwards, found 0",
+    ),
     Mistake("limit as text", argv=(*AUDIT, "digits", "--limit", "few"), says="valid integer"),
     Mistake(
         "an option that is not there, with data",

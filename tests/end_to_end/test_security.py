@@ -14,7 +14,6 @@ import sys
 import tarfile
 import threading
 import urllib.request
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -264,14 +263,10 @@ def test_more_members_that_could_do_harm(tmp_path: Path) -> None:
         with pytest.raises(NetgrainError):
             extract(tmp_path / name, tmp_path / "out")
     for name, inner in (("drive", "C:evil"), ("backslash", "..\\up"), ("both", "a/..\\..\\b")):
-        with zipfile.ZipFile(tmp_path / name, "w") as packed:
-            packed.writestr(inner, b"x")
+        with tarfile.open(tmp_path / name, "w:gz") as tar:
+            tar.addfile(tarfile.TarInfo(inner))
         with pytest.raises(NetgrainError, match="leaves its folder"):
             extract(tmp_path / name, tmp_path / "out")
-    with zipfile.ZipFile(tmp_path / "lzma", "w", zipfile.ZIP_LZMA) as packed:
-        packed.writestr("a", b"x")
-    with pytest.raises(NetgrainError, match="packed in an unusual way"):
-        extract(tmp_path / "lzma", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

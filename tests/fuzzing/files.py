@@ -6,7 +6,6 @@ import gzip
 import io
 import struct
 import tarfile
-import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -208,12 +207,6 @@ def draw_archive(rng: Random) -> bytes:
     if rng.random() < 0.3:
         names.append(rng.choice(("../up", "/abs", "a", "in", "c\\d", "x" * 300, ".")))
     buffer = io.BytesIO()
-    if rng.random() < 0.5:
-        with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", rng.choice((0, 0, 8, 8, 12, 14))) as packed:
-            warnings.simplefilter("ignore")  # duplicate names are meant
-            for name in names:
-                packed.writestr(name, rng.choice((b"", b"content", bytes(10**5))))
-        return mutated(buffer.getvalue(), rng) if rng.random() < 0.7 else buffer.getvalue()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in names:
             info = tarfile.TarInfo(name)
