@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +33,20 @@ class MissingExtra(NetgrainError, ImportError):
         super().__init__(f"{framework} is not installed; install it with: {install(extra)}.")
 
 
+@dataclass(frozen=True, eq=False)
+class TrackerOptions:
+    """Those of `ComplexityTracker` that callbacks take, too."""
+
+    every: int
+    of: Of
+    layer: str | None
+    points: int | None
+    estimator: Estimator
+    rel_error: float
+    seed: int
+    X_test: Tensor | None = None
+
+
 class TrackerInside:
     """A ComplexityTracker inside somebody else's training loop: its options, how it is made, and what is new.
 
@@ -43,47 +57,22 @@ class TrackerInside:
     y: Tensor | None
     tracker: ComplexityTracker | None
 
-    def prepare(
-        self,
-        X: Any,
-        y: Tensor | None,
-        *,
-        X_test: Tensor | None = None,
-        every: int,
-        of: Of,
-        layer: str | None,
-        points: int | None,
-        estimator: Estimator,
-        rel_error: float,
-        seed: int,
-    ) -> None:
+    def prepare(self, X: Any, y: Tensor | None, options: TrackerOptions) -> None:
         """Keep the user's inputs and options; those of the tracker are checked when it is made."""
         if X is None and y is not None:
             raise NetgrainError("labels y were given without their inputs; pass both, as in ComplexityCallback(X, y).")
-        self.X, self.y, self.tracker = X, y, None
-        self.points, self.seed = points, seed
-        self._tracker_on = partial(
-            _made,
-            X_test=X_test,
-            every=every,
-            of=of,
-            layer=layer,
-            points=points,
-            estimator=estimator,
-            rel_error=rel_error,
-            seed=seed,
-        )
+        self.X, self.y, self.tracker, self.options = X, y, None, options
 
     def made(
         self, model: nn.Module, X: Tensor, y: Tensor | None, kind: type[ComplexityTracker] = ComplexityTracker
     ) -> ComplexityTracker:
         """A tracker on these points; labels that the user did not give and that do not fit are left out."""
         try:
-            return self._tracker_on(kind, model, X, y)
+            return kind(model, X, y, **vars(self.options))
         except NetgrainError:
             if self.y is not None or y is None:
                 raise
-            return self._tracker_on(kind, model, X, None)  # labels nobody gave, of another kind of task
+            return kind(model, X, None, **vars(self.options))  # labels nobody gave, of another kind of task
 
     def new_scalars(self, step: int, *, force: bool = False) -> dict[str, float] | None:
         """What a step gives that was not measured before, under the names of a log."""
@@ -91,12 +80,6 @@ class TrackerInside:
             return None
         row = self.tracker(step, force=force)
         return None if row is None else scalars(row)
-
-
-def _made(
-    kind: type[ComplexityTracker], model: nn.Module, X: Tensor, y: Tensor | None, **options: Any
-) -> ComplexityTracker:
-    return kind(model, X, y, **options)
 
 
 def random_batch(loader: Any, count: int | None, seed: int, *, any_sampler: bool = False) -> Any | None:

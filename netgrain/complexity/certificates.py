@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import check_finite, checked_labels
-from netgrain.complexity.estimators import BATCH, squared_norms
+from netgrain.complexity.estimators import BATCH, Effort, squared_norms
 from netgrain.complexity.functions import MeasuredFunction, map_of
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
@@ -184,13 +184,13 @@ def gc_error_bound(
         if f.k < 2:
             raise NetgrainError("expected a classifier with at least two outputs, found one: margins need a rival.")
         labels = checked_labels(y, f.n, f.k)
-        norms = squared_norms(f, batch=batch, seed=seed).values
+        norms = squared_norms(f, Effort(batch=batch, seed=seed)).values
         margins, slopes = _margins(f, labels, batch)
         constants, assumption = poincare_constants(f.X, labels, poincare)
     classes, shares = [], []
     for c, constant in constants.items():
         own = labels == c
-        m, gc, slope = (_mean(t[own]) for t in (margins, norms, slopes))
+        m, gc, slope = (mean_of(t[own], alone=math.inf) for t in (margins, norms, slopes))
         low, high = m.value - _reach(m), gc.value + _reach(gc)
         classes.append(
             ClassBound(
@@ -214,11 +214,6 @@ def _cantelli(variance: float, mean: float) -> float:
     if not mean > 0 or not math.isfinite(variance):
         return 1.0
     return variance / (variance + mean**2)
-
-
-def _mean(values: Tensor) -> Estimate:
-    n = len(values)
-    return Estimate(float(values.mean()), float(values.std()) / math.sqrt(n) if n > 1 else math.inf, n)
 
 
 def _reach(estimate: Estimate) -> float:

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from netgrain.complexity.certificates import Poincare, poincare_constants
 from netgrain.complexity.checks import checked_labels
-from netgrain.complexity.estimators import BATCH, squared_norms
-from netgrain.complexity.functions import MeasuredFunction, map_of
+from netgrain.complexity.estimators import BATCH, Effort, squared_norms
+from netgrain.complexity.functions import map_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.threads import one_thread
 
@@ -157,8 +157,8 @@ def neural_collapse(
         present = labels.unique()
         if len(present) < 2:
             raise NetgrainError("expected samples of at least two classes, found one: collapse compares classes.")
-        norms = squared_norms(f, batch=batch, seed=seed).values
-        phi = _embedding(f, batch)
+        norms = squared_norms(f, Effort(batch=batch, seed=seed)).values
+        phi = f.outputs(batch)
         if poincare is None:
             constants, assumption = dict.fromkeys(present.tolist(), 1.0), "c_P = 1, a score and no bound"
         else:
@@ -191,11 +191,6 @@ def neural_collapse(
 
 def _off_diagonal(pairs: Tensor) -> float:
     return float(pairs.sum()) / (len(pairs) * (len(pairs) - 1))
-
-
-def _embedding(f: MeasuredFunction, batch: int) -> Tensor:
-    with torch.no_grad():
-        return torch.cat([f.call(f.points(part)).cpu().double() for part in torch.arange(f.n).split(batch)])
 
 
 def _nearest(phi: Tensor, means: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_effort, check_finite, described
 from netgrain.complexity.functions import MeasuredFunction, Of, map_of
 from netgrain.complexity.jacobian_products import PointVectors, forward_norms, reverse_norms
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError, known_name
@@ -201,13 +201,32 @@ def geometric_complexity(
     >>> geometric_complexity(net, torch.zeros(3, 2), of="centred").value  # (1² + 0²) / 2: half the squared difference
     0.5
     """
+    return mean_slope(model, X, Effort(estimator, rel_error, vectors, batch, seed, progress), of, layer)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How slopes are measured, checked; see `geometric_complexity`."""
+
+    estimator: Estimator = "auto"
+    rel_error: float = 0.02
+    vectors: int | None = None
+    batch: int = BATCH
+    seed: int = 0
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        known_name("estimator", self.estimator, ESTIMATORS)
+        check_effort(self.rel_error, self.vectors, self.batch)
+        object.__setattr__(self, "seed", whole("seed", self.seed))
+
+
+def mean_slope(model: nn.Module, X: Tensor, effort: Effort, of: Of = "logits", layer: str | None = None) -> Complexity:
+    """The geometric complexity with options that were checked."""
     name = of if isinstance(of, str) else getattr(of, "__name__", "custom")
     name = name if layer is None else f"layer '{layer}'" if name == "logits" else f"{name} of layer '{layer}'"
     with map_of(model, X, of, layer) as f:
-        found = squared_norms(
-            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
-        )
-        return found.mean(name, described(f.X))
+        return squared_norms(f, effort).mean(name, described(f.X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,9 +263,12 @@ class SquaredNorms:
         """The mean over the points, or over some of them."""
         values = self.values if index is None else self.values[index]
         stderr, n = self.error(index)
-        spread = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        return self.described(float(values.mean()), stderr, n, of, inputs, mean_of(values).stderr)
+
+    def described(self, value: float, stderr: float, n: int, of: str, inputs: str, spread: float) -> Complexity:
+        """A number made of these norms, with its origin; spread: its standard error over points."""
         return Complexity(
-            float(values.mean()),
+            value,
             stderr,
             n,
             estimator=self.estimator,
@@ -257,21 +279,9 @@ class SquaredNorms:
         )
 
 
-def squared_norms(
-    f: MeasuredFunction,
-    *,
-    estimator: Estimator = "auto",
-    rel_error: float = 0.02,
-    vectors: int | None = None,
-    batch: int = BATCH,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> SquaredNorms:
-    """‖J(xᵢ)‖² of every point of a map, by the estimator asked for; see `geometric_complexity`."""
-    known_name("estimator", estimator, ESTIMATORS)
-    seed = whole("seed", seed)
-    check_effort(rel_error, vectors, batch)
-    run = _Run(f, batch, seed, progress)
+def squared_norms(f: MeasuredFunction, effort: Effort) -> SquaredNorms:
+    """‖J(xᵢ)‖² of every point of a map, by the estimator asked for."""
+    estimator, rel_error, vectors, run = effort.estimator, effort.rel_error, effort.vectors, _Run(f, effort)
     if estimator == "exact" or (estimator == "auto" and f.k <= FEW_OUTPUTS):
         return run.exact()
     if estimator == "forward":
@@ -304,8 +314,8 @@ def squared_norms(
 class _Run:
     """Passes over the points of one map; vectors that were made are kept."""
 
-    def __init__(self, f: MeasuredFunction, batch: int, seed: int, progress: bool | None) -> None:
-        self.f, self.batch, self.seed, self.progress = f, batch, seed, progress
+    def __init__(self, f: MeasuredFunction, effort: Effort) -> None:
+        self.f, self.batch, self.seed, self.progress = f, effort.batch, effort.seed, effort.progress
         self.samples = torch.empty(f.n, 0, dtype=torch.float64)  # one column per vector
 
     def exact(self) -> SquaredNorms:

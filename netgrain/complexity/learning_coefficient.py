@@ -21,7 +21,7 @@ from torch.func import functional_call
 
 from netgrain.complexity.checks import check_mode, checked_points
 from netgrain.families.members import forward, model_dtype
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
@@ -263,7 +263,6 @@ def _summary(traces: Tensor, sampler: _Sampler) -> LearningCoefficient:
         raise NetgrainError(
             f"{len(each) - len(kept)} of {len(each)} chains diverged with step={sampler.step:g}; pass a smaller step."
         )
-    value = Estimate(float(kept.mean()), float(kept.std()) / math.sqrt(len(kept)), len(kept))
     drift = _drift(traces)
     notes = []
     if len(kept) < len(each):
@@ -277,7 +276,7 @@ def _summary(traces: Tensor, sampler: _Sampler) -> LearningCoefficient:
         warnings.warn(f"local learning coefficient: {text}.", GrainWarning, stacklevel=4)
     parameters = sampler.centre.numel()
     return LearningCoefficient(
-        value, each, traces, sampler.at_centre, drift, parameters, sampler.n, sampler.beta, tuple(notes)
+        mean_of(kept), each, traces, sampler.at_centre, drift, parameters, sampler.n, sampler.beta, tuple(notes)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from netgrain.complexity.callbacks import MissingExtra, TrackerInside, inputs_and_labels, random_batch
+from netgrain.complexity.callbacks import MissingExtra, TrackerInside, TrackerOptions, inputs_and_labels, random_batch
 from netgrain.complexity.estimators import Estimator
 from netgrain.complexity.functions import Of
 from netgrain.complexity.tracker import ComplexityTracker
@@ -59,18 +59,7 @@ class ComplexityCallback(TrackerInside, _callback_class()):  # type: ignore[misc
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.prepare(
-            X,
-            y,
-            X_test=X_test,
-            every=every_n_steps,
-            of=of,
-            layer=layer,
-            points=points,
-            estimator=estimator,
-            rel_error=rel_error,
-            seed=seed,
-        )
+        self.prepare(X, y, TrackerOptions(every_n_steps, of, layer, points, estimator, rel_error, seed, X_test))
         self.module = module
         self._state: dict[str, Any] | None = None  # of a checkpoint, until there is a tracker to take it
 
@@ -126,7 +115,7 @@ class ComplexityCallback(TrackerInside, _callback_class()):  # type: ignore[misc
     def _tracker_of(self, trainer: Any, model: nn.Module, batch: Any) -> ComplexityTracker:
         X, y, lasting = self.X, self.y, True
         if X is None:
-            whole = random_batch(trainer.train_dataloader, self.points, self.seed)
+            whole = random_batch(trainer.train_dataloader, self.options.points, self.options.seed)
             lasting = whole is not None
             X, y = inputs_and_labels(batch if whole is None else whole)
         tracker = self.made(model, X, y)

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.complexity.checks import described
-from netgrain.complexity.estimators import BATCH, Complexity, squared_norms
+from netgrain.complexity.estimators import BATCH, Complexity, Effort, squared_norms
 from netgrain.complexity.functions import MeasuredFunction, map_of
 from netgrain.complexity.jacobian_products import Jacobians
 from netgrain.complexity.product_bound import product_bound
 from netgrain.families.trace import Unsupported
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.progress import Bar
@@ -75,8 +75,7 @@ class LipschitzProfile:
     @property
     def mean_op(self) -> Estimate:
         """Mean of ‖J(xᵢ)‖ over points; the standard error is that over points."""
-        n = len(self.norms)
-        return Estimate(float(self.norms.mean()), float(self.norms.std()) / math.sqrt(n) if n > 1 else math.nan, n)
+        return mean_of(self.norms)
 
     @property
     def frob(self) -> Estimate:
@@ -167,10 +166,11 @@ def lipschitz_profile(
     known_name("method", method, METHODS)
     if steps < 1 or not 0 < tol < 1:
         raise NetgrainError(f"expected at least one step and 0 < tol < 1, found steps={steps}, tol={tol}.")
+    effort = Effort(batch=batch, seed=seed, progress=progress)
     with map_of(model, X) as f:
-        gc = squared_norms(f, batch=batch, seed=seed, progress=progress).mean("logits", described(f.X))
+        gc = squared_norms(f, effort).mean("logits", described(f.X))
         exact = method == "exact" or (method == "auto" and f.k <= FEW_OUTPUTS)
-        norms, taken, growing, square = _over_points(f, exact, steps, tol, batch, seed, progress)
+        norms, taken, growing, square = _over_points(f, exact, steps, tol, effort)
         upper, reason = None, ""
         try:
             upper = product_bound(model, f.points(torch.zeros(1, dtype=torch.long)))
@@ -193,18 +193,18 @@ def lipschitz_profile(
 
 
 def _over_points(
-    f: MeasuredFunction, exact: bool, steps: int, tol: float, batch: int, seed: int, progress: bool | None
+    f: MeasuredFunction, exact: bool, steps: int, tol: float, effort: Effort
 ) -> tuple[Tensor, Tensor, Tensor, Estimate]:
     """‖J‖, steps taken and whether it still grows, of every point; and ‖G‖² with its error."""
-    generator = torch.Generator().manual_seed(derived_seed(seed, "power iteration"))
+    generator = torch.Generator().manual_seed(derived_seed(effort.seed, "power iteration"))
     starts = torch.randn(f.n, f.d, generator=generator) if not exact else torch.empty(f.n, 0)
     dense = exact and f.d <= DENSE
     vectors = torch.randint(0, 2, (VECTORS, f.d), generator=generator).double() * 2 - 1
     vectors = vectors.to(f.device, f.dtype)
     images = torch.zeros(f.d if dense else VECTORS, f.d, dtype=torch.float64)  # G, or G v for every random vector
     found = []
-    with Bar("operator norms", f.n, progress) as bar:
-        for part in torch.arange(f.n).split(batch):
+    with Bar("operator norms", f.n, effort.progress) as bar:
+        for part in torch.arange(f.n).split(effort.batch):
             J = Jacobians(f, part, twice=not exact)
             rows = J.rows() if exact else torch.empty(0)
             if exact:
@@ -222,9 +222,7 @@ def _over_points(
             bar.advance(len(part))
     norms, taken, growing = (torch.cat(pieces) for pieces in zip(*found, strict=True))
     each = images.square().sum(1)
-    if dense:
-        return norms, taken, growing, Estimate(float(each.sum()))
-    return norms, taken, growing, Estimate(float(each.mean()), float(each.std()) / math.sqrt(VECTORS), VECTORS)
+    return norms, taken, growing, Estimate(float(each.sum())) if dense else mean_of(each)
 
 
 def _largest_singular_values(J: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from netgrain.complexity.checks import check_mode
 from netgrain.complexity.functions import map_of
 from netgrain.families.members import forward, frozen, model_dtype
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
@@ -97,9 +97,7 @@ def path_total_variation(
     each = torch.cat(found)
     if not bool(torch.isfinite(each).all()):
         raise NetgrainError("the model's outputs along a path are NaN or Inf; expected finite ones.")
-    if everything:
-        return Estimate(float(each.mean()))
-    return Estimate(float(each.mean()), float(each.std()) / math.sqrt(len(each)), len(each))
+    return Estimate(float(each.mean())) if everything else mean_of(each)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections.abc import Callable
@@ -13,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_effort, checked_labels, checked_points
-from netgrain.complexity.estimators import BATCH, ESTIMATORS, Estimator, geometric_complexity
+from netgrain.complexity.checks import checked_labels, checked_points
+from netgrain.complexity.estimators import BATCH, Effort, Estimator, mean_slope
 from netgrain.complexity.functions import Of, map_of
 from netgrain.complexity.variants import margins
 from netgrain.families.failures import NotFinite, check_not_lazy
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.arguments import found, whole
-from netgrain.runtime.errors import GrainWarning, NetgrainError, known_name
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.randomness import derived_seed
-from netgrain.training.tracking import LAYOUT, NOTHING, Line, Panel, Row, Tracker, steady
+from netgrain.training.tracking import LAYOUT, NOTHING, Line, Panel, Row, Tracker, architecture, digest, steady
 
 Log = Callable[[dict[str, float], int], object]
 
@@ -95,7 +94,7 @@ class ComplexityTracker(Tracker):
     ([0, 5], [2.0, 72.0], 2.0)
     """
 
-    labels = NAMES
+    labels, made_of = NAMES, "model, data and options"
 
     def __init__(
         self,
@@ -123,10 +122,8 @@ class ComplexityTracker(Tracker):
         if not isinstance(model, nn.Module):
             raise NetgrainError(f"expected a torch.nn.Module, found {found(model)}.")
         check_not_lazy(model, "the model")
-        check_effort(rel_error, None, 1)
         self.model, self.of, self.layer = model, of, layer
-        known_name("estimator", estimator, ESTIMATORS)
-        self.estimator, self.rel_error, self.seed = estimator, rel_error, seed
+        self.effort = Effort(estimator, rel_error, seed=seed, progress=False)
         X = self._checked(X)
         chosen = _subset(len(X), points, derived_seed(seed, "complexity points"))
         self.X = X[chosen]  # what is measured; a copy
@@ -179,20 +176,11 @@ class ComplexityTracker(Tracker):
         return self.measure()
 
     def _steady(self) -> AbstractContextManager[None]:
-        return steady([self.model], derived_seed(self.seed, "complexity"))
+        return steady([self.model], derived_seed(self.effort.seed, "complexity"))
 
     def _complexity(self, X: Tensor) -> Estimate:
         try:
-            found = geometric_complexity(
-                self.model,
-                X,
-                estimator=self.estimator,
-                rel_error=self.rel_error,
-                of=self.of,
-                layer=self.layer,
-                seed=self.seed,
-                progress=False,
-            )
+            found = mean_slope(self.model, X, self.effort, self.of, self.layer)
         except NetgrainError:
             if not self._diverged(X):
                 raise
@@ -286,24 +274,22 @@ class ComplexityTracker(Tracker):
     # --- files ------------------------------------------------------------------------------------------------
 
     def _identity(self) -> dict[str, Any]:
-        shapes = repr([(n, tuple(p.shape)) for n, p in self.model.named_parameters()])
         return {
             "layout": LAYOUT,
-            "architecture": hashlib.sha256(shapes.encode()).hexdigest()[:16],
+            "architecture": architecture(self.model),
             "X": _fingerprint(self.X),
             "y": _fingerprint(self.y),
             "X_test": _fingerprint(self.X_test),
             "of": self.of if isinstance(self.of, str) else getattr(self.of, "__name__", "custom"),
             "layer": self.layer,
-            "estimator": self.estimator,
-            "rel_error": self.rel_error,
-            "seed": self.seed,
+            "estimator": self.effort.estimator,
+            "rel_error": self.effort.rel_error,
+            "seed": self.effort.seed,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """History as plain values, for a checkpoint of your own."""
-        values = {n: [[v.value, v.stderr, v.n] for v in vs] for n, vs in self._values.items()}
-        return {"identity": self._identity(), "every": self.every, "steps": list(self.steps), "values": values}
+        return self._state()
 
     def load_state_dict(self, state: dict[str, Any], *, source: str = "the state") -> None:
         """Resume a history; one of another model, other points or options is refused.
@@ -313,10 +299,9 @@ class ComplexityTracker(Tracker):
         state : dict
             What `state_dict` returned.
         source : str, default "the state"
-            Where it came from, for error messages.
+            What to call it in a message.
         """
-        self._check_identity(state["identity"], source, "pass the model, data and options it was made with")
-        self._go_on(state["steps"], state["values"])
+        self._resume(state, source)
 
     def save(self, path: str | Path) -> Path:
         """Write the history to one safetensors file, from which `load` resumes.
@@ -407,7 +392,7 @@ class ComplexityTracker(Tracker):
             seed=seed,
             log=log,
         )
-        tracker.load_state_dict(state, source=str(path))
+        tracker._resume(state, path)
         return tracker
 
     # --- checks -----------------------------------------------------------------------------------------------
@@ -492,7 +477,4 @@ def _over(gc: Estimate, unit: float) -> Estimate:
 
 
 def _fingerprint(X: Tensor | None) -> str | None:
-    if X is None:
-        return None
-    numbers = X.detach().cpu().double().contiguous().numpy().tobytes()
-    return f"{tuple(X.shape)} {hashlib.sha256(numbers).hexdigest()[:8]}"
+    return None if X is None else f"{tuple(X.shape)} {digest(X)}"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.callbacks import MissingExtra, TrackerInside, labels, random_batch
+from netgrain.complexity.callbacks import MissingExtra, TrackerInside, TrackerOptions, labels, random_batch
 from netgrain.complexity.checks import unwrapped
 from netgrain.complexity.estimators import Estimator
 from netgrain.complexity.functions import Of
@@ -68,17 +68,8 @@ class ComplexityCallback(TrackerInside, TrainerCallback):  # type: ignore[misc]
                 f"expected the Trainer first, found {type(trainer).__name__}; write "
                 "trainer.add_callback(ComplexityCallback(trainer))."
             )
-        self.prepare(
-            X,
-            y,
-            every=every_n_steps,
-            of=of,
-            layer=None if layer is None else f"model.{layer}",  # inside the wrapper below
-            points=points,
-            estimator=estimator,
-            rel_error=rel_error,
-            seed=seed,
-        )
+        inside = None if layer is None else f"model.{layer}"  # of the wrapper below
+        self.prepare(X, y, TrackerOptions(every_n_steps, of, inside, points, estimator, rel_error, seed))
         self.trainer, self.embed = trainer, embed
 
     # --- hooks ------------------------------------------------------------------------------------------------
@@ -120,7 +111,7 @@ class ComplexityCallback(TrackerInside, TrainerCallback):  # type: ignore[misc]
     def _tracker_of(self, model: nn.Module, loader: Any) -> ComplexityTracker:
         batch: Any = self.X
         if batch is None:
-            batch = random_batch(loader, self.points, self.seed, any_sampler=True)
+            batch = random_batch(loader, self.options.points, self.options.seed, any_sampler=True)
             if batch is None:
                 raise NetgrainError(
                     "the training data are a stream, out of which no sample can be taken without disturbing it; "

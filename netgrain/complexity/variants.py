@@ -14,27 +14,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.checks import check_effort, check_finite, checked_labels, described
+from netgrain.complexity.checks import check_finite, checked_labels, described
 from netgrain.complexity.estimators import (
     BATCH,
-    ESTIMATORS,
     FEW_OUTPUTS,
     Complexity,
+    Effort,
     Estimator,
     SquaredNorms,
-    geometric_complexity,
+    mean_slope,
     squared_norms,
 )
 from netgrain.complexity.functions import MeasuredFunction, Of, map_of
 from netgrain.complexity.jacobian_products import Jacobians
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Data
+from netgrain.geometry.estimate import mean_of
 from netgrain.geometry.of_models import geometry_of
 from netgrain.runtime.devices import in_double
 from netgrain.runtime.errors import NetgrainError, known_name
@@ -110,9 +110,7 @@ def normalised_complexity(
     9.0
     """
     with map_of(model, X, layer=layer) as f:
-        norms = squared_norms(
-            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
-        )
+        norms = squared_norms(f, Effort(estimator, rel_error, vectors, batch, seed, progress))
         return _per_variance(norms, f.outputs(batch), described(f.X))
 
 
@@ -219,9 +217,7 @@ def margin_complexity(
     _check_quantile(quantile)
     with map_of(model, X) as f:
         margin = margins(f.outputs(batch), y)
-        norms = squared_norms(
-            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
-        )
+        norms = squared_norms(f, Effort(estimator, rel_error, vectors, batch, seed, progress))
         return _per_margin(norms, margin, quantile, described(f.X))
 
 
@@ -336,9 +332,7 @@ def per_class_complexity(
     """
     with map_of(model, X, of, layer) as f:
         labels = checked_labels(y, f.n)
-        norms = squared_norms(
-            f, estimator=estimator, rel_error=rel_error, vectors=vectors, batch=batch, seed=seed, progress=progress
-        )
+        norms = squared_norms(f, Effort(estimator, rel_error, vectors, batch, seed, progress))
         return _per_class(norms, labels, classes, f.X)
 
 
@@ -397,7 +391,7 @@ def per_layer_complexity(
     >>> found["0"].value, found["1"].value
     (4.0, 16.0)
     """
-    given = layers is not None
+    given, effort = layers is not None, Effort(estimator, rel_error, vectors, batch, seed, progress=False)
     names = layers if layers is not None else [n for n, m in model.named_modules() if n and not any(m.children())]
     if not names:
         raise NetgrainError(f"{type(model).__name__} has no layers to look at; expected a model with submodules.")
@@ -407,18 +401,7 @@ def per_layer_complexity(
     with Bar("complexity of layers", len(names), progress) as bar:
         for name in names:
             try:
-                parts[name] = geometric_complexity(
-                    model,
-                    X,
-                    estimator=estimator,
-                    rel_error=rel_error,
-                    vectors=vectors,
-                    of=of,
-                    layer=name,
-                    batch=batch,
-                    seed=seed,
-                    progress=False,
-                )
+                parts[name] = mean_slope(model, X, effort, of, name)
             except NetgrainError as e:
                 if given:
                     raise
@@ -589,23 +572,19 @@ def complexities(
     >>> found.logits.value, found.centred.value, round(found.softmax, 6), found.fisher.value, found.per_variance.value
     (2.0, 1.0, 0.25, 0.5, 1.0)
     """
-    known_name("estimator", estimator, ESTIMATORS)
-    check_effort(rel_error, None, batch)
+    effort = Effort(estimator, rel_error, None, batch, seed, progress)
     _check_quantile(quantile)
     with map_of(model, X) as f:
         inputs, outputs = described(f.X), f.outputs(batch)
         labels = None if y is None else checked_labels(y, f.n, f.k, logit=True)
         gauges = GAUGES if f.k > 1 else ("logits",)
-        squares = partial(
-            squared_norms, estimator=estimator, rel_error=rel_error, batch=batch, seed=seed, progress=progress
-        )
         if f.k <= FEW_OUTPUTS and estimator in ("auto", "exact"):
             norms = {kind: SquaredNorms(v, 0 * v, 0, "exact", 0) for kind, v in _from_grams(f, batch, progress).items()}
         else:
-            norms = {"logits": squares(f)}
+            norms = {"logits": squared_norms(f, effort)}
             for kind in gauges[1:]:
                 with map_of(model, X, kind) as g:
-                    norms[kind] = squares(g)
+                    norms[kind] = squared_norms(g, effort)
         values = {kind: norms[kind].mean(kind, inputs) for kind in gauges}
         logits, varies = norms["logits"], float(outputs.var(0, correction=0).sum()) > 0
         return Complexities(
@@ -652,7 +631,7 @@ def _per_variance(norms: SquaredNorms, outputs: Tensor, inputs: str) -> Complexi
     value = float(norms.values.mean()) / variance
     # numerator and denominator are means over the same points: the error of their quotient, to first order
     influence = (norms.values - value * spread) / variance
-    return _rescaled(norms, 1 / variance, "logits / variance", inputs, influence)
+    return _rescaled(norms, 1 / variance, "logits / variance", inputs, mean_of(influence).stderr)
 
 
 def _per_margin(norms: SquaredNorms, margin: Tensor, quantile: float, inputs: str) -> MarginComplexity:
@@ -668,21 +647,9 @@ def _per_margin(norms: SquaredNorms, margin: Tensor, quantile: float, inputs: st
     return MarginComplexity(value, gamma, quantile, wrong, note)
 
 
-def _rescaled(norms: SquaredNorms, factor: float, of: str, inputs: str, influence: Tensor | None = None) -> Complexity:
+def _rescaled(norms: SquaredNorms, factor: float, of: str, inputs: str, spread: float = math.nan) -> Complexity:
     stderr, n = norms.error()
-    count = len(norms.values)
-    known_spread = influence is not None and count > 1
-    population = float(influence.std()) / math.sqrt(count) if influence is not None and known_spread else math.nan
-    return Complexity(
-        factor * float(norms.values.mean()),
-        factor * stderr,
-        n,
-        estimator=norms.estimator,
-        of=of,
-        vectors=norms.vectors,
-        population_stderr=population,
-        inputs=inputs,
-    )
+    return norms.described(factor * float(norms.values.mean()), factor * stderr, n, of, inputs, spread)
 
 
 def _per_class(norms: SquaredNorms, y: Tensor, classes: Sequence[str], X: Tensor) -> PartComplexity:

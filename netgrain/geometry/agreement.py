@@ -22,20 +22,21 @@ from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.origin import probe_used
-from netgrain.families.outputs import Output, checked_output
-from netgrain.families.probes import Data, Probe, checked_probe
-from netgrain.families.reading import read
+from netgrain.families.outputs import Output
+from netgrain.families.probes import Data, Probe
+from netgrain.families.reading import Reading, read
 from netgrain.geometry.average import closed_form
 from netgrain.geometry.closed import energies_along_points
-from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
-from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.energy_ratios import energy, leading_ratio, ratio_along, ratio_of
+from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Form
+from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import Options, points_per_member
 from netgrain.geometry.reduction import most_members
-from netgrain.geometry.sampled import sampled_geometry
+from netgrain.geometry.sampled import sampled
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Engine
@@ -123,8 +124,8 @@ class Agreement:
         return max(abs(a.ratio.value - 1) for a in self._compared)
 
     @property
-    def _compared(self) -> tuple[Along, ...]:
-        return (*(Along(b.name, b.ratio) for b in self.bands), *self.along)
+    def _compared(self) -> tuple[Band | Along, ...]:
+        return (*self.bands, *self.along)
 
     @property
     def verdict(self) -> str:
@@ -266,56 +267,49 @@ def check(
     """
     if (members := whole("members", members)) < 2 * BATCHES:
         raise NetgrainError(f"expected at least {2 * BATCHES} members to make error bars from, found {members}.")
-    check_error_bars(make, input_shape, members=members, probe=probe, output=output, seed=seed, probes=probes)
-    own = closed is None
-    if closed is None:
-        asked = Options(input_shape, probe=probe, output=output, seed=seed, progress=progress)
-        closed = closed_form(read(make, asked.shape, asked.seed), asked)
-    # other members than those that a wide-limit pass may have looked at
-    sampled = sampled_geometry(
-        make,
+    asked = Options(
         input_shape,
         probe=probe,
-        members=members,
         output=output,
-        seed=seed + 1,
-        first_layer="never",
-        last_layer="never",
+        members=members,
         probes=probes,
+        seed=seed,
         engine=engine,
         workers=workers,
         device=device,
         progress=progress,
     )
-    along = []
-    if own:
-        shape = checked_shape(input_shape)
-        along += _along_points(make, shape, probe, output, whole("seed", seed), min(members, ALONG_MEMBERS))
-    along += _along_sample(closed.form, sampled.form, probe)
-    return Agreement(closed, sampled, tuple(_bands(closed, sampled.form)), corr(closed, sampled), tuple(along))
+    check_error_bars(make, asked)
+    along, reading = [], read(make, asked.shape, asked.seed)
+    if closed is None:
+        closed = closed_form(reading, replace(asked, probes=None))
+        along += _along_points(reading, asked)
+    # other members than those that a wide-limit pass may have looked at
+    plain = replace(asked, seed=asked.seed + 1, first_layer="never", last_layer="never")
+    G = sampled(read(make, plain.shape, plain.seed), plain)
+    along += _along_sample(closed.form, G.form, probe)
+    return Agreement(closed, G, tuple(_bands(closed, G.form)), corr(closed, G), tuple(along))
 
 
-def _along_points(
-    make: Family, shape: tuple[int, ...], probe: Probe | None, output: Output, seed: int, members: int
-) -> list[Along]:
+def _along_points(reading: Reading, asked: Options) -> list[Along]:
     """Each gradient along its own point: there slopes and gradients depend on each other most."""
-    known = energies_along_points(read(make, shape, seed), probe=probe, output=output, count=ALONG_POINTS)
-    if known is None:
+    energies = energies_along_points(reading, probe=asked.probe, output=asked.output, count=ALONG_POINTS)
+    if energies is None:
         return []
-    first = member(make, seed + 1, 0)
-    place = probe_used(probe, first, shape, output).probe
-    energies = []
-    for i in range(members):
-        model = first if i == 0 else member(make, seed + 1, i)
-        points = place.points(shape, 8, derived_seed(seed + 1, "along", i)).to(model_dtype(model))
+    known, seed = mean_of(energies, alone=0.0), asked.seed + 1
+    place = probe_used(asked.probe, member(reading.make, seed, 0), asked.shape, asked.output).probe
+    if isinstance(place, Data) and len(energies) >= len(place.X):
+        known = Estimate(known.value, 0.0, known.n)  # all the points there are
+    assert asked.members is not None
+    found: list[Tensor] = []
+    for i in range(min(asked.members, ALONG_MEMBERS)):
+        model = member(reading.make, seed, i)
+        points = place.points(asked.shape, 8, derived_seed(seed, "along", i)).to(model_dtype(model))
         unit = points.flatten(1) / points.flatten(1).norm(dim=1, keepdim=True).clamp(min=1e-30)
-        rows = gradients(model, points, output).flatten(1).reshape(len(points), -1, unit.shape[1])
-        energies.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
-    batches = torch.stack([torch.stack(energies[i::BATCHES]).mean() for i in range(min(BATCHES, len(energies)))])
-    seen = Estimate(float(batches.mean()), float(batches.std()) / math.sqrt(len(batches)), len(batches))
-    all_points = isinstance(place, Data) and len(known) >= len(place.X)
-    error = 0.0 if all_points or len(known) < 2 else float(known.std()) / math.sqrt(len(known))
-    return [Along("each point itself", ratio_of(seen, Estimate(float(known.mean()), error, len(known))))]
+        rows = gradients(model, points, asked.output).flatten(1).reshape(len(points), -1, unit.shape[1])
+        found.append((rows @ unit[:, :, None]).double().square().sum((1, 2)).mean())
+    batches = torch.stack([torch.stack(found[i::BATCHES]).mean() for i in range(BATCHES)])
+    return [Along("each point itself", ratio_of(mean_of(batches), known))]
 
 
 def _along_sample(closed: Form, sampled: Form, probe: Probe | None) -> list[Along]:
@@ -328,32 +322,21 @@ def _along_sample(closed: Form, sampled: Form, probe: Probe | None) -> list[Alon
     return found
 
 
-def check_error_bars(
-    make: Family,
-    input_shape: Sequence[int],
-    *,
-    members: int,
-    probe: Probe | None,
-    output: Output,
-    seed: int,
-    probes: int | None = None,
-) -> None:
+def check_error_bars(make: Family, asked: Options) -> None:
     """Refuse members that sampling could only keep as a sketch, which has no parts to make error bars from."""
-    shape = checked_shape(input_shape)
-    if most_members(math.prod(shape), 1) is None:
+    shape, d = asked.shape, math.prod(asked.shape)
+    if most_members(d, 1) is None:
         return  # of any number of rows
-    checked_probe(probe, shape)
-    model = member(make, whole("seed", seed) + 1, 0)
-    x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    outputs = check_differentiable(model, x, checked_output(output), advice=SHAPE_ADVICE).shape[1]
-    place = probe_used(probe, model, shape, output).probe
-    points = len(place.points(shape, points_per_member(place, probes), 0))
-    most = most_members(math.prod(shape), points * outputs)
-    if most is None or members <= most:
+    model = member(make, asked.seed + 1, 0)
+    outputs = check_differentiable(model, random_inputs(model, shape, 2), asked.output, advice=SHAPE_ADVICE).shape[1]
+    place = probe_used(asked.probe, model, shape, asked.output).probe
+    points = len(place.points(shape, points_per_member(place, asked.probes), 0))
+    most = most_members(d, points * outputs)
+    if asked.members is None or most is None or asked.members <= most:
         return
     way_out = f"use at most {most}" if most >= 2 * BATCHES else "use a smaller input, fewer outputs or fewer probes"
     raise NetgrainError(
-        f"members={members} of {points} × {outputs} gradients of {math.prod(shape)} numbers are too many to keep for "
+        f"members={asked.members} of {points} × {outputs} gradients of {d} numbers are too many to keep for "
         f"error bars; {way_out}."
     )
 
@@ -374,28 +357,12 @@ def _bands(closed: Geometry, form: Form) -> list[Band]:
     found = []
     for start, stop in _edges(values / top):
         basis = judge.directions(stop * copies)[start * copies :].reshape((stop - start) * copies, -1)
-        seen = _mean(_energies(sampled, basis), sampled.counts)
         known = Estimate(float(values[start:stop].sum()) * copies)
         if expected is not None:
-            known = _mean(_energies(expected, basis), expected.counts)
-        ratio = seen.value / known.value
-        error = math.hypot(seen.stderr / seen.value, known.stderr / known.value) * ratio if seen.value else math.nan
+            known = energy(expected, basis, BATCHES)
         ends = float(values[start]) / top, float(values[stop - 1]) / top
-        estimate = Estimate(ratio, error, sampled.parts)
-        found.append(Band(start * copies, stop * copies, *ends, estimate))
+        found.append(Band(start * copies, stop * copies, *ends, ratio_of(energy(sampled, basis, BATCHES), known)))
     return found
-
-
-def _energies(form: Form, basis: Tensor) -> Tensor:
-    """tr(U A_i Uᵀ) of every part."""
-    return torch.stack([(basis * form.part(i).matvec(basis)).sum() for i in range(form.parts)])
-
-
-def _mean(energies: Tensor, counts: Tensor) -> Estimate:
-    shares = counts.double() / counts.sum()
-    mean = float((shares * energies).sum())
-    variance = float((shares * (energies - mean).square()).sum()) / (len(energies) - 1)
-    return Estimate(mean, math.sqrt(variance), len(energies))
 
 
 def _edges(shares: Tensor) -> list[tuple[int, int]]:

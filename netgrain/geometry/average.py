@@ -10,12 +10,13 @@ from torch import nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
-from netgrain.families.members import Family, model_dtype
+from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
 from netgrain.families.reading import Reading, read
 from netgrain.families.trace import Unsupported
 from netgrain.geometry.closed import closed_form_geometry
+from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.sampled import sampled
@@ -152,8 +153,6 @@ def average_geometry(
     >>> (4 * G.matrix()).tolist()
     [[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]
     """
-    if method not in ("auto", "closed-form", "sampled"):
-        raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     asked = Options(
         input_shape,
         probe=probe,
@@ -171,6 +170,13 @@ def average_geometry(
         vmapped=vmapped,
         progress=progress,
     )
+    return geometry_by(method, make, asked)
+
+
+def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
+    """The same with options that were checked."""
+    if method not in ("auto", "closed-form", "sampled"):
+        raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     reading = read(make, asked.shape, asked.seed)
     if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
         return sampled(reading, asked)
@@ -244,6 +250,6 @@ def _propagated(reading: Reading, asked: Options, narrowest: int = 0) -> Geometr
 
 def _check_member(model: nn.Module, asked: Options) -> None:
     """One member as sampling would have it: it runs, its outputs depend on x and are finite."""
-    x = torch.randn(2, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
+    x = random_inputs(model, asked.shape, 2)
     check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
     gradients(model, x, asked.output)

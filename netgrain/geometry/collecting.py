@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
+from netgrain.families.origin import Resolved
+from netgrain.families.outputs import describe_output
+from netgrain.geometry.options import Options
+from netgrain.geometry.provenance import ProbeUsed, Provenance
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.units import Outcome
@@ -15,44 +20,60 @@ UNMEASURED_MEMBERS = 256  # where a tolerance cannot be measured
 CHUNK = 4  # members of a unit of work
 
 
-@dataclass(frozen=True)
-class Collected:
-    """How many members there are, and whether the tolerance was reached (None: none was asked for, or unknown)."""
+def about_sample(name: str, asked: Options, resolved: Resolved, points: int) -> Provenance:
+    """What is known of a sample before its members are; name: of the family or the models."""
+    return Provenance(
+        "sampled",
+        model=name,
+        probe=ProbeUsed.of(resolved),
+        output=describe_output(asked.output),
+        seed=asked.seed,
+        points=points,
+    )
 
-    members: int
-    reached: bool | None = None
+
+def kept_as(about: Provenance, asked: Options, resolved: Resolved) -> dict[str, Any]:
+    """What tells these members from those of another call, where units are kept in one folder."""
+    where = {"shape": asked.shape, "probe": resolved.text}
+    return {"model": about.model, "seed": asked.seed, **where, "output": about.output}
 
 
 def collect(
     stream: MemberStream,
-    take: Callable[[Outcome], None],
-    corr: Callable[[], float | None],
-    bar: Bar,
+    about: Provenance,
+    take: Callable[[Outcome], bool],
+    corr: Callable[[int], float | None],
     *,
     members: int | None,
     tolerance: float | None,
-) -> Collected:
-    """Hand every member to `take`, in order, until there are enough.
+    bar: Bar,
+) -> Provenance:
+    """Hand every member to `take`, in order, until there are enough; about them as they are then.
 
-    corr: the expected Corr of what was taken with the truth; None if that cannot be measured.
+    take: answers whether the gradient of the member is zero. corr: the expected Corr of what was taken with the truth,
+    given how many gradients are zero; None if that cannot be measured.
     """
-    total = 0
-    for stop in schedule(members):
-        for sample in stream.map(range(total, stop), remaining=(members or 0) - total):
-            take(sample)
-            bar.advance()
-        total = stop
-        if tolerance is None:
-            continue
-        reached = corr()
-        if reached is None:
-            if total >= UNMEASURED_MEMBERS:
-                return Collected(total)
-            continue
-        bar.advance(0, note=f"Corr with the truth about {reached:.3f}")
-        if reached >= 1 - tolerance:
-            return Collected(total, reached=True)
-    return Collected(total, reached=None if tolerance is None else False)
+    total = zero = 0
+    reached = None if tolerance is None else False
+    with bar:
+        for stop in schedule(members):
+            for sample in stream.map(range(total, stop), remaining=(members or 0) - total):
+                zero += take(sample)
+                bar.advance()
+            total = stop
+            if tolerance is None:
+                continue
+            found = corr(zero)
+            if found is None and total >= UNMEASURED_MEMBERS:
+                reached = None
+                break
+            if found is None:
+                continue
+            bar.advance(0, note=f"Corr with the truth about {found:.3f}")
+            if found >= 1 - tolerance:
+                reached = True
+                break
+    return replace(about, members=total, tolerance=tolerance, reached=reached, zero_share=zero / total)
 
 
 def schedule(members: int | None) -> list[int]:

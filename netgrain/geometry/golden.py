@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from torch import Tensor
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
-from netgrain.geometry.average import average_geometry
-from netgrain.geometry.options import Method
+from netgrain.geometry.average import geometry_by
+from netgrain.geometry.options import Method, Options
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
@@ -95,17 +95,10 @@ def write_golden(
     --------
     assert_same_grain : The test that compares with the file.
     """
-    geometry = partial(
-        _geometry,
-        method=method,
-        members=members,
-        probe=probe,
-        output=output,
-        seed=seed,
-        device=device,
-        progress=progress,
+    asked = Options(
+        input_shape, members=members, probe=probe, output=output, seed=seed, device=device, progress=progress
     )
-    return _write(_sketched(make, tuple(input_shape), geometry), path)
+    return _write(_sketched(make, method, asked), path)
 
 
 def _write(sketch: _Sketch, path: str | Path) -> Path:
@@ -183,22 +176,13 @@ def assert_same_grain(
     ...     file = write_golden(make, folder + "/golden.safetensors", input_shape=(1, 8))
     ...     assert_same_grain(make, file)
     """
-    geometry = partial(
-        _geometry,
-        method=method,
-        members=members,
-        probe=probe,
-        output=output,
-        seed=seed,
-        device=device,
-        progress=progress,
-    )
+    asked = partial(Options, members=members, probe=probe, output=output, seed=seed, device=device, progress=progress)
     path = Path(path)
     if os.environ.get(UPDATE):
         shape = input_shape if input_shape is not None or not path.exists() else _read(path).input_shape
         if shape is None:
             raise NetgrainError(f"{path} does not exist yet, so {UPDATE} needs input_shape= to make it.")
-        _write(_sketched(make, tuple(shape), geometry), path)
+        _write(_sketched(make, method, asked(shape)), path)
         return
     if not path.exists():
         raise NetgrainError(
@@ -210,7 +194,7 @@ def assert_same_grain(
     golden = _read(path)
     if input_shape is not None and tuple(input_shape) != golden.input_shape:
         raise NetgrainError(f"{path} is for inputs of shape {golden.input_shape}, asked for was {tuple(input_shape)}.")
-    now = _sketched(make, golden.input_shape, geometry)
+    now = _sketched(make, method, asked(golden.input_shape))
     apart = _apart(now.products, golden.products)
     allowed = tol + SIGMAS * math.hypot(now.noise, golden.noise)
     if apart > allowed:
@@ -249,40 +233,26 @@ def _apart(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-def _sketched(make: Family, shape: tuple[int, ...], geometry: Callable[..., Geometry]) -> _Sketch:
+def _sketched(make: Family, method: Method | None, asked: Options) -> _Sketch:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GrainWarning)  # of a zero geometry: said by the comparison
-        G = geometry(make, shape)
+        G = _geometry(make, method, asked)
     generator = torch.Generator().manual_seed(derived_seed(0, "golden vectors", G.d))
     z = torch.randn(VECTORS, G.d, generator=generator, dtype=torch.float64)
     products = G.form.matvec(z)
     diagonal = G.matrix().diagonal() if G.d <= MOST_DENSE else (z * products).mean(0)
     noise = _noise(G) if G.form.parts else 0.0
-    return _Sketch(products, diagonal, G.trace.value, noise, shape, G.method)
+    return _Sketch(products, diagonal, G.trace.value, noise, asked.shape, G.method)
 
 
-def _geometry(
-    make: Family,
-    shape: tuple[int, ...],
-    *,
-    method: Method | None,
-    members: int | None,
-    probe: Probe | None,
-    output: Output,
-    seed: int,
-    device: torch.device | str | None,
-    progress: bool | None,
-) -> Geometry:
+def _geometry(make: Family, method: Method | None, asked: Options) -> Geometry:
     """By the closed form where neither a method nor members are asked for; else, or without one, as asked."""
-    average = partial(
-        average_geometry, make, shape, probe=probe, output=output, seed=seed, device=device, progress=progress
-    )
-    if members is None and method is None:
+    if asked.members is None and method is None:
         try:
-            return average(method="closed-form")
+            return geometry_by("closed-form", make, asked)
         except NetgrainError:  # no closed form; what is wrong with the model itself is said by sampling, too
-            members = MEMBERS
-    return average(method=method or "auto", members=members)
+            asked = replace(asked, members=MEMBERS)
+    return geometry_by(method or "auto", make, asked)
 
 
 def _noise(G: Geometry) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from netgrain.families.gradients import gradients
 from netgrain.families.members import Family, member, model_dtype
@@ -20,8 +21,8 @@ from netgrain.runtime.units import Outcome
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """What members are asked for: gradient rows (rows, size) in float32, and whether all of them are zero."""
+class MembersAtPoints(ABC):
+    """What members are asked for at points of their own."""
 
     make: Family
     seed: int
@@ -29,13 +30,29 @@ class Rows:
     probe: Probe
     count: int  # points of each member
     output: Output
+
+    @abstractmethod
+    def one(self, i: int) -> Outcome:
+        """The answer of member i."""
+
+    def one_by_one(self, members: range) -> list[Outcome]:
+        return [self.one(i) for i in members]
+
+    def points(self, i: int) -> Tensor:
+        return self.probe.points(self.shape, self.count, derived_seed(self.seed, "probe", i))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(MembersAtPoints):
+    """Gradient rows (rows, size) of each member in float32, and whether all of them are zero."""
+
     plan: FirstLayer | None
     device: torch.device
     head: RandomHead | None = None
 
     def one(self, i: int) -> Outcome:
         model = member(self.make, self.seed, i, self.device)
-        points = self._points(i).to(self.device, model_dtype(model))
+        points = self.points(i).to(self.device, model_dtype(model))
         if self.head is not None:
             call = self.head.on(model, derived_seed(self.seed, "head", i))
             rows = gradients(call, points) if self.plan is None else self.plan.rows(model, points, "all", call)
@@ -44,13 +61,10 @@ class Rows:
             return self._outcome(i, gradients(model, points, self.output).flatten(1))
         return self._outcome(i, self.plan.rows(model, points, self.output))
 
-    def one_by_one(self, members: range) -> list[Outcome]:
-        return [self.one(i) for i in members]
-
     def side_by_side(self, members: range) -> list[Outcome]:
         """Several members in one pass."""
         models = [member(self.make, self.seed, i, self.device) for i in members]
-        points = torch.stack([self._points(i) for i in members]).to(self.device, model_dtype(models[0]))
+        points = torch.stack([self.points(i) for i in members]).to(self.device, model_dtype(models[0]))
         if self.plan is None:
             found = rows_of_members(models, points, self.output)
         else:
@@ -62,17 +76,19 @@ class Rows:
         if self.head is not None:
             return "each has a random vector in the place of its last layer"
         models = [member(self.make, self.seed, i, self.device) for i in range(2)]
-        points = torch.stack([self._points(i)[:1] for i in range(2)]).to(self.device, model_dtype(models[0]))
+        points = torch.stack([self.points(i)[:1] for i in range(2)]).to(self.device, model_dtype(models[0]))
         return why_not_side_by_side(models, points, self.output, at=None if self.plan is None else self.plan.name)
-
-    def _points(self, i: int) -> Tensor:
-        return self.probe.points(self.shape, self.count, derived_seed(self.seed, "probe", i))
 
     @staticmethod
     def _outcome(i: int, rows: Tensor) -> Outcome:
         rows = rows.float().cpu()
         check_rows(rows, f"member {i}")
         return Outcome({"zero": not bool(rows.any())}, {"rows": rows})
+
+
+def random_inputs(model: nn.Module, shape: tuple[int, ...], count: int = 3) -> Tensor:
+    """A few inputs to try a model with, always the same, in its precision."""
+    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
 
 
 def check_rows(rows: Tensor, who: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +14,15 @@ from netgrain.families.failures import ADVICE, SHAPE_ADVICE, unwrapped_model
 from netgrain.families.gradients import check_deterministic, check_differentiable, gradients
 from netgrain.families.members import check_weights, frozen, model_dtype, without_gradients
 from netgrain.families.origin import Resolved, probe_used
-from netgrain.families.outputs import Output, checked_output, describe_output
+from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
+from netgrain.geometry.collecting import about_sample
 from netgrain.geometry.gradient_rows import check_rows
-from netgrain.geometry.options import check_numbers, points_per_member
-from netgrain.geometry.provenance import GIVEN_MODELS, ProbeUsed, Provenance
+from netgrain.geometry.options import Options, points_per_member
+from netgrain.geometry.provenance import GIVEN_MODELS, Provenance
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape, found, switch, whole
+from netgrain.runtime.arguments import checked_shape, found
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import derived_seed
@@ -93,43 +94,23 @@ def geometry_of(
     [[1.0, 2.0], [2.0, 4.0]]
     """
     listed = listed_models(models)
-    shape = _shape_for(probe, input_shape)
-    check_numbers(None, None, probes)
-    seed, output, keep = whole("seed", seed), checked_output(output), whole("keep", keep, 1)
-    switch("progress", progress)
-    count = points_of_given(probe, probes)
-    points = len(probe.points(shape, count, 0))
-    reduction = Reduction(math.prod(shape), 1 / points, lambda f: f, keep=keep)
-    zero, used = 0, Resolved(probe, probe)
-    with Bar("geometry of models", len(listed), progress) as bar:
-        for given in given_models(listed, probe, shape, count=count, seed=seed, output=output):
-            used = given.place if used.why is None else used
-            nonzero = False
-            reduction.start_member()
-            # points in slices, so that a data set of any size passes through bounded memory
-            for piece in given.points.split(256):
-                rows = gradients(given.call, piece, output).flatten(1).float().cpu()
-                check_rows(rows, given.name)
-                nonzero = nonzero or bool(rows.any())
-                reduction.extend(rows)
-            zero += not nonzero
-            bar.advance()
-    about = Provenance(
-        "sampled",
-        model=names_of(listed),
-        probe=ProbeUsed.of(used),
-        output=describe_output(output),
-        seed=seed,
-        members=len(listed),
-        points=points,
-        integration=GIVEN_MODELS,
-        zero_share=zero / len(listed),
-    )
+    shape = shape_for(probe, input_shape)
+    asked = Options(shape, probe=probe, output=output, probes=probes, seed=seed, keep=keep, progress=progress)
+    given = GivenModels("geometry", listed, probe, asked)
+    reduction = Reduction(math.prod(shape), 1 / given.points, keep=keep)
+    for one in given:
+        reduction.start_member()
+        # points in slices, so that a data set of any size passes through bounded memory
+        for piece in one.points.split(256):
+            rows = gradients(one.call, piece, asked.output).flatten(1).float().cpu()
+            check_rows(rows, one.name)
+            one.reacts = one.reacts or bool(rows.any())
+            reduction.extend(rows)
     form, full_trace = reduction.finish()
-    return Geometry(form, shape, about, 0.0, full_trace)
+    return Geometry(form, shape, given.about(), 0.0, full_trace)
 
 
-def _shape_for(probe: Probe, input_shape: Sequence[int] | None) -> tuple[int, ...]:
+def shape_for(probe: Probe, input_shape: Sequence[int] | None) -> tuple[int, ...]:
     """Shape of one input, and whether the probe fits it."""
     checked_probe(probe)
     if probe is None:
@@ -146,7 +127,7 @@ def _shape_for(probe: Probe, input_shape: Sequence[int] | None) -> tuple[int, ..
 # --- given models, one after the other --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GivenModel:
     """One model that was found to be fit, and the points at which its gradients are taken."""
 
@@ -155,34 +136,49 @@ class GivenModel:
     call: Callable[[Tensor], Tensor]  # without gradients of parameters
     place: Resolved
     points: Tensor  # (points, *input_shape), where the model is and in its precision
+    reacts: bool = False  # some gradient that was seen is not zero
 
 
-def given_models(
-    models: Sequence[nn.Module], probe: Probe, shape: tuple[int, ...], *, count: int, seed: int, output: Output
-) -> Iterator[GivenModel]:
-    """Check each model and choose its points, a function of (seed, its number) alone."""
-    advice = ADVICE if isinstance(probe, Data) else SHAPE_ADVICE
-    for i, model in enumerate(models):
+class GivenModels:
+    """Given models one after the other, each checked and at points that are functions of (seed, its number) alone."""
+
+    def __init__(self, what: str, models: Sequence[nn.Module], probe: Probe, asked: Options) -> None:
+        self.what, self.models, self.probe, self.asked = what, models, probe, asked
+        # what was asked for, all samples of data, or a few of a Gaussian
+        every = len(probe.X) if isinstance(probe, Data) else points_per_member(probe, None)
+        self.count = asked.probes or every
+        self.points = len(probe.points(asked.shape, self.count, 0))
+        self.used = Resolved(probe, asked.probe)
+        self.zero = 0
+
+    def __iter__(self) -> Iterator[GivenModel]:
+        with Bar(f"{self.what} of models", len(self.models), self.asked.progress) as bar:
+            for i, model in enumerate(self.models):
+                one = self._checked(i, model)
+                self.used = one.place if self.used.why is None else self.used
+                yield one
+                self.zero += not one.reacts
+                bar.advance()
+
+    def _checked(self, i: int, model: nn.Module) -> GivenModel:
+        probe, shape, output = self.probe, self.asked.shape, self.asked.output
         check_given_model(model, i)
         place = Resolved(probe, probe)
         if isinstance(probe, Origin):
             place = probe_used(probe, _frozen_copy(model), shape, output)
-        points = place.probe.points(shape, count, derived_seed(seed, "probe", i))
+        points = place.probe.points(shape, self.count, derived_seed(self.asked.seed, "probe", i))
         points = points.to(next(model.parameters()).device, model_dtype(model))
         call = frozen(model)
-        check_differentiable(call, points[:1], output, advice=advice)
+        check_differentiable(call, points[:1], output, advice=ADVICE if isinstance(probe, Data) else SHAPE_ADVICE)
         check_deterministic(call, points[:3])
-        yield GivenModel(f"model {i}", model, call, place, points)
+        return GivenModel(f"model {i}", model, call, place, points)
 
-
-def points_of_given(probe: Probe, probes: int | None) -> int:
-    """Points per given model: what was asked for, all samples of data, or a few of a Gaussian."""
-    return probes or (len(probe.X) if isinstance(probe, Data) else points_per_member(probe, None))
-
-
-def names_of(models: Sequence[nn.Module]) -> str:
-    """Their classes, each once."""
-    return ", ".join(sorted({type(unwrapped_model(m)).__name__ for m in models}))
+    def about(self) -> Provenance:
+        """What is known of all of them."""
+        names = ", ".join(sorted({type(unwrapped_model(m)).__name__ for m in self.models}))
+        about = about_sample(names, self.asked, self.used, self.points)
+        members = len(self.models)
+        return replace(about, members=members, integration=GIVEN_MODELS, zero_share=self.zero / members)
 
 
 def listed_models(models: object) -> list[nn.Module]:

@@ -31,7 +31,7 @@ class Reduction:
         self,
         size: int,
         scale: float,
-        as_form: Callable[[Form], Form],
+        as_form: Callable[[Form], Form] = lambda form: form,
         *,
         keep: int = 64,
         rows_memory: int = ROWS_MEMORY,

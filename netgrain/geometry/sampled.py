@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Family, check_family, family_name, model_dtype
+from netgrain.families.members import Family, check_family, family_name
 from netgrain.families.origin import Resolved, probe_used
-from netgrain.families.outputs import Output, describe_output
-from netgrain.families.probes import Gaussian, Origin, Probe
-from netgrain.families.reading import Reading, read
+from netgrain.families.probes import Gaussian, Origin
+from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
-from netgrain.geometry.collecting import CHUNK, Collected, collect
+from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
-from netgrain.geometry.forms import DENSE_LIMIT, Form
-from netgrain.geometry.gradient_rows import Rows
-from netgrain.geometry.options import KEEP, EndLayer, Options, points_per_member
+from netgrain.geometry.forms import DENSE_LIMIT
+from netgrain.geometry.gradient_rows import Rows, random_inputs
+from netgrain.geometry.options import KEEP, Options, points_per_member
 from netgrain.geometry.pilot import Pilot, not_shown
-from netgrain.geometry.provenance import ASKED_FOR, Integration, ProbeUsed, Provenance
+from netgrain.geometry.provenance import ASKED_FOR, Integration, Provenance
 from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.value import Geometry
@@ -36,108 +33,59 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
-from netgrain.runtime.units import Engine, Outcome
+from netgrain.runtime.units import Outcome
 
 MOST_PILOTED = 16_384  # inputs up to which first-layer integration away from the origin is tried on members
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
-def sampled_geometry(
-    make: Family,
-    input_shape: Sequence[int],
-    *,
-    probe: Probe | None = None,
-    output: Output = "all",
-    members: int | None = None,
-    tolerance: float | None = None,
-    probes: int | None = None,
-    first_layer: EndLayer = "auto",
-    last_layer: Literal["auto", "never"] = "auto",
-    seed: int = 0,
-    keep: int | None = None,
-    engine: Engine | str | None = None,
-    workers: int | None = None,
-    chunk: int | None = None,
-    device: torch.device | str | None = None,
-    vmapped: bool | None = None,
-    progress: bool | None = None,
-) -> Geometry:
-    """Average input geometry of a family, from sampled members.
-
-    Options are those of `average_geometry`, and last_layer: "auto" replaces its outputs by a random vector at its input
-    where that is exact (and the first layer is not asked for); "never" does not.
-    """
-    asked = Options(
-        input_shape,
-        probe=probe,
-        output=output,
-        members=members,
-        tolerance=tolerance,
-        probes=probes,
-        first_layer=first_layer,
-        last_layer=last_layer,
-        seed=seed,
-        keep=keep,
-        engine=engine,
-        workers=workers,
-        chunk=chunk,
-        device=device,
-        vmapped=vmapped,
-        progress=progress,
-    )
-    return sampled(read(make, asked.shape, asked.seed), asked)
-
-
 @one_thread()
 def sampled(reading: Reading, asked: Options) -> Geometry:
-    """The same with options that were checked."""
+    """Average input geometry of a family, from sampled members."""
     shape, device = asked.shape, asked.place
     via = engine_for(asked.engine, asked.workers, device)
-    make, model = reading.make, _checked_member(reading, asked)
+    make, model = reading.make, reading.member
+    check_member(make, model, asked, SHAPE_ADVICE)
     resolved = probe_used(asked.probe, model, shape, asked.output)
     ends = _ends(reading, asked, resolved)
     count = points_per_member(resolved.probe, asked.probes)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
     points = len(resolved.probe.points(shape, count, 0))
-    about = Provenance(
-        "sampled",
-        model=family_name(make, model),
-        probe=ProbeUsed.of(resolved),
-        output=describe_output(asked.output),
-        seed=asked.seed,
-        points=points,
+    task, several, remark = _task(rows, asked)
+    about = replace(
+        about_sample(family_name(make, model), asked, resolved, points),
         integration=ends.integration,
         last_layer=None if ends.head is None else Integration("last layer", ends.head.name),
-        tolerance=asked.goal,
+        remarks=remark,
     )
-    task, several, remark = _task(rows, asked)
-    # what tells these members from those of another call, where units are kept in one folder
-    kept_as = {"model": about.model, "seed": asked.seed, "shape": shape, "probe": resolved.text, "output": about.output}
     how = {"points": count, "first layer": about.averaged}
     chunk = several if asked.chunk is None else asked.chunk
-    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as, **how}})
+    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}})
     reduction = _reduction(rows, points, KEEP if asked.keep is None else asked.keep)
-    zero, collected = _collect(stream, reduction, about.model, asked)
-    about = replace(
-        about,
-        members=collected.members,
-        reached=collected.reached,
-        zero_share=zero / collected.members,
-        remarks=(*remark, *_remarks(collected, zero, asked)),
-    )
-    _warn(about)
+
+    def take(sample: Outcome) -> bool:
+        reduction.add(sample.arrays["rows"])
+        return bool(sample.numbers["zero"])
+
+    def corr(zero: int) -> float | None:
+        if reduction.sketching:
+            return None
+        return 1.0 if zero == reduction.members else fidelity(reduction.form())
+
+    bar = Bar(f"sampling {about.model}", asked.members, asked.progress)
+    about = collect(stream, about, take, corr, members=asked.members, tolerance=asked.goal, bar=bar)
     form, full_trace = reduction.finish()
+    about = replace(about, remarks=(*about.remarks, *_remarks(about)))
     return Geometry(form, shape, about, 0.0 if ends.plan is None else ends.plan.law.error, full_trace)
 
 
-def _checked_member(reading: Reading, asked: Options) -> nn.Module:
-    """Member 0, found to be what can be sampled."""
-    model = reading.member
-    check_family(reading.make, model, asked.seed)
-    x = torch.randn(3, *asked.shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-    check_differentiable(model, x, asked.output, advice=SHAPE_ADVICE)
-    check_deterministic(model, x)
-    return model
+def check_member(make: Family, model: nn.Module, asked: Options, advice: str) -> Tensor:
+    """Whether member 0 is what can be sampled; a few inputs it was tried with."""
+    check_family(make, model, asked.seed)
+    few = random_inputs(model, asked.shape)
+    check_differentiable(model, few, asked.output, advice=advice)
+    check_deterministic(model, few)
+    return few
 
 
 # --- both ends of the network -----------------------------------------------------------------------------------------
@@ -207,49 +155,22 @@ def _task(rows: Rows, asked: Options) -> tuple[Callable[[range], list[Outcome]],
 def _reduction(rows: Rows, points: int, keep: int) -> Reduction:
     plan = rows.plan
     if plan is None:
-        return Reduction(math.prod(rows.shape), 1 / points, _unchanged, keep=keep)
+        return Reduction(math.prod(rows.shape), 1 / points, keep=keep)
     too_large = plan.stem is not None and plan.stem.size > DENSE_LIMIT
     return Reduction(plan.positions, plan.scale / points, plan.form, keep=keep, sketch=too_large)
 
 
-def _unchanged(form: Form) -> Form:
-    return form
-
-
-def _collect(stream: MemberStream, reduction: Reduction, name: str, asked: Options) -> tuple[int, Collected]:
-    """Members whose gradient is zero, and how many there are in total."""
-    zero = 0
-
-    def take(sample: Outcome) -> None:
-        nonlocal zero
-        reduction.add(sample.arrays["rows"])
-        zero += sample.numbers["zero"]
-
-    def corr() -> float | None:
-        if reduction.sketching:
-            return None
-        return 1.0 if zero == reduction.members else fidelity(reduction.form())
-
-    with Bar(f"sampling {name}", asked.members, asked.progress) as bar:
-        collected = collect(stream, take, corr, bar, members=asked.members, tolerance=asked.goal)
-    return zero, collected
-
-
-def _remarks(collected: Collected, zero: int, asked: Options) -> list[str]:
-    found = []
-    if asked.goal is not None and collected.reached is None:
-        found.append(f"a tolerance cannot be measured on a sketch: stopped after {collected.members} members")
-    if zero == collected.members:
-        found.append("every member has a zero input gradient, so G = 0")
-    return found
-
-
-def _warn(about: Provenance) -> None:
-    say = partial(warnings.warn, category=GrainWarning, stacklevel=5)
+def _remarks(about: Provenance) -> list[str]:
+    """What is to be said of the members, with warnings where that is bad news."""
+    found, say = [], partial(warnings.warn, category=GrainWarning, stacklevel=6)
     if about.reached is False:
         say(f"{about.model}: {about.notes[-1]}.")
+    if about.tolerance is not None and about.reached is None:
+        found.append(f"a tolerance cannot be measured on a sketch: stopped after {about.members} members")
     if about.zero_share == 1:
+        found.append("every member has a zero input gradient, so G = 0")
         say(
             f"{about.model}: the input gradient is exactly zero for all {about.members} members (a zero-initialised "
             "last layer?), so G = 0; probe the features below it or a trained checkpoint."
         )
+    return found

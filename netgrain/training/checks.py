@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import forward, model_dtype
+from netgrain.families.members import Family, built, forward, member, model_dtype
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples, scoring, tensor_of
 from netgrain.training.losses import LOSSES, class_targets, number_targets
@@ -34,6 +34,27 @@ def checked(model: nn.Module, X: Tensor, y: Tensor, loss: str) -> tuple[Tensor, 
     if targets:
         return X, number_targets(y, len(X), outputs, X.dtype)
     return X, class_targets(y, len(X), outputs)
+
+
+def trainable_member(
+    make: Family, seed: int, i: int, device: torch.device | str = "cpu"
+) -> tuple[nn.Module, list[str]]:
+    """Member i, and the names of the parameters that the family itself leaves trainable."""
+    fixed: set[str] = set()
+
+    def made() -> nn.Module:
+        model = built(make)
+        fixed.update(name for name, p in model.named_parameters() if not p.requires_grad)
+        return model
+
+    model = member(made, seed, i, device)
+    names = [name for name, _ in model.named_parameters() if name not in fixed]
+    if not names:
+        raise NetgrainError(
+            f"every parameter of {type(model).__name__} is frozen, expected some to train; "
+            "set requires_grad=True on those that should move."
+        )
+    return model, names
 
 
 @contextmanager

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.failures import check_finite_outputs
-from netgrain.families.gradients import check_deterministic, check_differentiable
-from netgrain.families.members import Family, built, check_family, family_name, forward, member, model_dtype
-from netgrain.families.origin import Resolved, probe_used
-from netgrain.families.outputs import Output, describe_output
+from netgrain.families.failures import ADVICE, check_finite_outputs
+from netgrain.families.members import Family, family_name, forward, member, model_dtype
+from netgrain.families.origin import probe_used
+from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
 from netgrain.geometry import correlation
-from netgrain.geometry.collecting import CHUNK, collect, schedule
+from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as, schedule
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.gradient_rows import check_rows
-from netgrain.geometry.of_models import given_models, listed_models, names_of, points_of_given
+from netgrain.geometry.gradient_rows import MembersAtPoints, check_rows
+from netgrain.geometry.of_models import GivenModels, listed_models
 from netgrain.geometry.options import Options, points_per_member
-from netgrain.geometry.provenance import GIVEN_MODELS, Integration, ProbeUsed, Provenance
+from netgrain.geometry.provenance import Integration, Provenance
+from netgrain.geometry.sampled import check_member
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.samples import checked_samples
 from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
+from netgrain.training.checks import trainable_member
 from netgrain.training.delta import Delta, Evolution
 from netgrain.training.gradient_flow import Rates, forward_rates, rates_for, weight_velocity
 from netgrain.training.last_layer import Head, head_or_reason
@@ -186,35 +185,31 @@ def average_evolution(
     )
     kind, shape = loss_of(loss), asked.shape
     via = engine_for(asked.engine, asked.workers, asked.place)
-    model, moving, outputs = _checked_member(make, X, asked)
+    model, moving = trainable_member(make, asked.seed, 0)
+    few = check_member(make, model, asked, ADVICE)
+    with torch.no_grad():
+        outputs = forward(model, few).shape[1]
+        check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
     reading = read(make, shape, asked.seed)
     head = head_or_reason(reading, asked.output, antithetic)
     targets = _targets(y, len(X), outputs, kind, model_dtype(model), head)
     resolved = probe_used(asked.probe, model, shape, asked.output)
+    known_head = head if isinstance(head, Head) else None
+    labels_used = known_head is None or kind.name != "sse"
     shallow = None
-    if isinstance(head, Head) and integrate and kind.name == "sse":
-        shallow = find_shallow(reading, head, asked.output)
-    few = _few_points(model, shape)
+    if known_head is not None and integrate and not labels_used:
+        shallow = find_shallow(reading, known_head, asked.output)
     rates, how = (forward_rates, "by hand") if shallow else rates_for(model, moving, few[:2], asked.output)
-    places = Places(shape, resolved.probe, points_per_member(resolved.probe, asked.probes), asked.output)
-    about = Provenance(
-        "sampled",
-        model=family_name(make, model),
-        probe=ProbeUsed.of(resolved),
-        output=describe_output(asked.output),
-        seed=asked.seed,
-        points=len(resolved.probe.points(shape, places.count, 0)),
-        integration=_integration(head, exactly=shallow is not None),
-        tolerance=asked.tolerance,
-    )
-    kept_as = {"model": about.model, "seed": asked.seed, "shape": shape, "probe": resolved.text, "output": about.output}
-    driver = Driver(X, targets, kind, moving, head if isinstance(head, Head) else None, shallow)
-    task = partial(_members, partial(_one_member, make, asked.seed, places, driver, rates, asked.place))
-    kept_as |= {"loss": kind.name, "samples": len(X)}
-    stream = MemberStream(task, via, CHUNK if asked.chunk is None else asked.chunk, {"evolution": kept_as})
+    count = points_per_member(resolved.probe, asked.probes)
+    about = about_sample(family_name(make, model), asked, resolved, len(resolved.probe.points(shape, count, 0)))
+    exactly = shallow is not None
+    averaged = head if isinstance(head, Reason) else Integration("output weights", head.name, head.law, exactly)
+    at = (make, asked.seed, shape, resolved.probe, count, asked.output)
+    task = RateRows(*at, asked.place, rates, X, targets, kind, moving, known_head, shallow)
+    units = {"evolution": kept_as(about, asked, resolved) | {"loss": kind.name, "samples": len(X)}}
+    stream = MemberStream(task.one_by_one, via, CHUNK if asked.chunk is None else asked.chunk, units)
     rows = PairRows(few[0].numel(), 1 / about.points)
-    about = _collected(stream, rows, about, asked)
-    labels_used = not (isinstance(head, Head) and kind.name == "sse")
+    about = _collected(stream, rows, replace(about, integration=averaged), asked)
     return _result(rows, shape, about, kind, len(X), how, labels_used=labels_used)
 
 
@@ -281,40 +276,24 @@ def evolution_of(
     X = checked_samples(X)
     shape = tuple(X.shape[1:])
     asked = Options(shape, probe=probe, output=output, probes=probes, seed=seed, progress=progress)
-    kind, place = loss_of(loss), Data(X) if probe is None else probe
-    count = points_of_given(place, asked.probes)
-    points = len(place.points(shape, count, 0))
-    rows = PairRows(X[0].numel(), 1 / points)
-    zero, how, used = 0, "", Resolved(place, probe)
-    with Bar("evolution of models", len(listed), progress) as bar:
-        for given in given_models(listed, place, shape, count=count, seed=asked.seed, output=asked.output):
-            used = given.place if used.why is None else used
-            model = given.model
-            with torch.no_grad():
-                outputs = forward(given.call, given.points[:1]).shape[1]
-            targets = _targets(y, len(X), outputs, kind, model_dtype(model), Reason("given models"))
-            named = list(model.named_parameters())
-            moving = [n for n, p in named if p.requires_grad] or [n for n, _ in named]
-            rates, how = rates_for(model, moving, given.points[:2], asked.output)
-            speed = weight_velocity(model, X, targets, kind, moving, who=given.name)
-            a, b = _rows(rates, model, speed, given.points, asked.output, given.name)
-            if rows.members == 0:
-                rows.expect(len(listed), a)
-            rows.add(a, b)
-            zero += not bool(a.any())
-            bar.advance()
-    about = Provenance(
-        "sampled",
-        model=names_of(listed),
-        probe=ProbeUsed.of(used),
-        output=describe_output(asked.output),
-        seed=asked.seed,
-        members=len(listed),
-        points=points,
-        integration=GIVEN_MODELS,
-        zero_share=zero / len(listed),
-    )
-    return _result(rows, shape, about, kind, len(X), how, labels_used=True)
+    kind, how = loss_of(loss), ""
+    given = GivenModels("evolution", listed, Data(X) if probe is None else probe, asked)
+    rows = PairRows(X[0].numel(), 1 / given.points)
+    for one in given:
+        model = one.model
+        with torch.no_grad():
+            outputs = forward(one.call, one.points[:1]).shape[1]
+        targets = _targets(y, len(X), outputs, kind, model_dtype(model), Reason("given models"))
+        named = list(model.named_parameters())
+        moving = [n for n, p in named if p.requires_grad] or [n for n, _ in named]
+        rates, how = rates_for(model, moving, one.points[:2], asked.output)
+        speed = weight_velocity(model, X, targets, kind, moving, who=one.name)
+        a, b = _rows(rates, model, speed, one.points, asked.output, one.name)
+        if rows.members == 0:
+            rows.expect(len(listed), a)
+        rows.add(a, b)
+        one.reacts = bool(a.any())
+    return _result(rows, shape, given.about(), kind, len(X), how, labels_used=True)
 
 
 def velocity(G_now: Geometry, G_before: Geometry, *, paired: bool = True) -> Estimate:
@@ -352,19 +331,11 @@ def velocity(G_now: Geometry, G_before: Geometry, *, paired: bool = True) -> Est
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """Where ∇ₓf is taken, and of which outputs."""
+class RateRows(MembersAtPoints):
+    """Rows a = ∇ₓf and b = d/dt ∇ₓf of each member, and whether any of its weights moves."""
 
-    shape: tuple[int, ...]
-    probe: Probe
-    count: int
-    output: Output
-
-
-@dataclass(frozen=True, eq=False)
-class Driver:
-    """What moves the weights of every member, and what is known of their last layer."""
-
+    device: torch.device
+    rates: Rates
     X: Tensor
     targets: Tensor | None
     loss: Loss
@@ -372,82 +343,52 @@ class Driver:
     head: Head | None
     shallow: Shallow | None
 
+    def one(self, i: int) -> Outcome:
+        model = member(self.make, self.seed, i, self.device)
+        dtype, who = model_dtype(model), f"member {i}"
+        points = self.points(i).to(self.device, dtype)
+        if self.shallow is not None:
+            a, b = (r.cpu() for r in self.shallow.rows(model, self.X.to(self.device), points, self.output, self.moving))
+            check_rows(b, who)
+            return Outcome({"moves": bool(b.any())}, {"a": a, "b": b})
+        offset = None if self.head is None else self.head.offset(model, self.X[:1].to(self.device, dtype))
+        speed = weight_velocity(model, self.X, self.targets, self.loss, self.moving, offset=offset, who=who)
+        a, b = _rows(self.rates, model, speed, points, self.output, who)
+        return Outcome({"moves": any(bool(t.any()) for t in speed.values())}, {"a": a, "b": b})
+
 
 # --- inside -------------------------------------------------------------------------------------------------------
-
-
-def _checked_member(make: Family, X: Tensor, asked: Options) -> tuple[nn.Module, list[str], int]:
-    """Member 0, found to be fit, the names of the parameters that move, and its number of outputs."""
-    model, moving = _first(make, asked.seed)
-    check_family(make, model, asked.seed)
-    few = _few_points(model, asked.shape)
-    check_differentiable(model, few, asked.output)
-    with torch.no_grad():
-        outputs = forward(model, few)
-        check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))
-    check_deterministic(model, few)
-    return model, moving, outputs.shape[1]
-
-
-def _few_points(model: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    return torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
-
-
-def _integration(head: Head | Reason, *, exactly: bool) -> Integration | Reason:
-    return head if isinstance(head, Reason) else Integration("output weights", head.name, head.law, exactly)
 
 
 def _collected(stream: MemberStream, rows: PairRows, about: Provenance, asked: Options) -> Provenance:
     """Fill the rows with as many members as it takes; what they amount to."""
     members = DEFAULT_MEMBERS if asked.members is None and asked.tolerance is None else asked.members
-    zero, moved, changed = 0, False, False
+    reacted = moved = changed = False
 
-    def take(sample: Outcome) -> None:
-        nonlocal zero, moved, changed
+    def take(sample: Outcome) -> bool:
+        nonlocal reacted, moved, changed
         a, b = sample.arrays["a"], sample.arrays["b"]
         if rows.members == 0:
             rows.expect(members or schedule(members)[0], a)
         rows.add(a, b)
-        zero += not bool(a.any())
-        moved, changed = moved or sample.numbers["moves"], changed or bool(b.any())
+        zero = not bool(a.any())
+        reacted, moved, changed = reacted or not zero, moved or sample.numbers["moves"], changed or bool(b.any())
         if rows.members == min(ZERO_AFTER, members or ZERO_AFTER) and not changed:
-            raise NetgrainError(_why_nothing_changes(moved, zero == rows.members, rows.members))
+            raise NetgrainError(_why_nothing_changes(moved, not reacted, rows.members))
+        return zero
 
-    def reached() -> float:
+    def reached(_: int) -> float:
         return correlation.fidelity(rows.forms()[1])
 
-    with Bar(f"evolution of {about.model}", members, asked.progress) as bar:
-        found = collect(stream, take, reached, bar, members=members, tolerance=asked.tolerance)
-    blind = "every member has a zero input gradient, so Δ = 0 at first order"
-    remarks = (blind,) if zero == found.members else ()
-    share = zero / found.members
-    about = replace(about, members=found.members, reached=found.reached, zero_share=share, remarks=remarks)
+    bar = Bar(f"evolution of {about.model}", members, asked.progress)
+    about = collect(stream, about, take, reached, members=members, tolerance=asked.tolerance, bar=bar)
     if about.reached is False:
         warnings.warn(f"{about.model}: {about.notes[-1]}.", GrainWarning, stacklevel=4)
-    if remarks:
+    if about.zero_share == 1:
+        blind = "every member has a zero input gradient, so Δ = 0 at first order"
         warnings.warn(f"{about.model}: {blind}; look at a trained checkpoint.", GrainWarning, stacklevel=4)
+        return replace(about, remarks=(blind,))
     return about
-
-
-def _members(one: Callable[[int], Outcome], members: range) -> list[Outcome]:
-    return [one(i) for i in members]
-
-
-def _one_member(
-    make: Family, seed: int, where: Places, data: Driver, rates: Rates, device: torch.device, i: int
-) -> Outcome:
-    """Rows a and b of one member, and whether any of its weights moves."""
-    model = member(make, seed, i, device)
-    dtype, who = model_dtype(model), f"member {i}"
-    points = where.probe.points(where.shape, where.count, derived_seed(seed, "probe", i)).to(device, dtype)
-    if data.shallow is not None:
-        a, b = (r.cpu() for r in data.shallow.rows(model, data.X.to(device), points, where.output, data.moving))
-        check_rows(b, who)
-        return Outcome({"moves": bool(b.any())}, {"a": a, "b": b})
-    offset = None if data.head is None else data.head.offset(model, data.X[:1].to(device, dtype))
-    speed = weight_velocity(model, data.X, data.targets, data.loss, data.moving, offset=offset, who=who)
-    a, b = _rows(rates, model, speed, points, where.output, who)
-    return Outcome({"moves": any(bool(t.any()) for t in speed.values())}, {"a": a, "b": b})
 
 
 def _rows(
@@ -460,25 +401,6 @@ def _rows(
         check_rows(rows, who)
         found.append(rows)
     return found[0], found[1]
-
-
-def _first(make: Family, seed: int) -> tuple[nn.Module, list[str]]:
-    """Member 0 and the names of the parameters that the family itself leaves trainable."""
-    fixed: set[str] = set()
-
-    def made() -> nn.Module:
-        model = built(make)
-        fixed.update(name for name, p in model.named_parameters() if not p.requires_grad)
-        return model
-
-    model = member(made, seed, 0)
-    moving = [name for name, _ in model.named_parameters() if name not in fixed]
-    if not moving:
-        raise NetgrainError(
-            f"every parameter of {type(model).__name__} is frozen, so nothing moves; "
-            "set requires_grad=True on those that should."
-        )
-    return model, moving
 
 
 def _targets(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,22 +14,22 @@ from torch import Tensor, nn
 from netgrain.families.failures import check_not_lazy
 from netgrain.families.members import forward, frozen
 from netgrain.families.outputs import Output, checked_output, describe_output, select
-from netgrain.families.probes import Data, Probe, checked_probe
+from netgrain.families.probes import Data, Probe
 from netgrain.geometry.correlation import correlation
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
-from netgrain.geometry.of_models import geometry_of, listed_models
+from netgrain.geometry.of_models import geometry_of, listed_models, shape_for
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape, whole
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 from netgrain.runtime.randomness import seeded
 from netgrain.training.checks import evaluating
 from netgrain.training.evolution import velocity
 from netgrain.training.projection import Projection, factor
-from netgrain.training.tracking import LAYOUT, Line, Panel, Row, Tracker, steady
+from netgrain.training.tracking import LAYOUT, NOTHING, Line, Panel, Row, Tracker, architecture, digest, steady
 
 ROWS = 64 * 2**20  # bytes of gradient rows in one geometry
 POINTS, DATA_POINTS = 8, 128  # per model
@@ -99,7 +98,7 @@ class GeometryTracker(Tracker):
     ([1.0, 2.0], 0.5)
     """
 
-    labels = NAMES
+    labels, made_of = NAMES, "models, probe, G0 and output"
 
     def __init__(
         self,
@@ -117,10 +116,9 @@ class GeometryTracker(Tracker):
     ) -> None:
         super().__init__(every)
         self.models = listed_models(models)
-        checked_probe(probe)
         self.probe, self.output, self.seed, self.G0 = probe, checked_output(output), whole("seed", seed), G0
         self.keep = whole("keep", keep, 0)
-        self.input_shape = _shape(probe, input_shape)
+        self.input_shape = shape_for(probe, input_shape)
         self.d = math.prod(self.input_shape)
         self._check_models()
         self.points = self._thinned(probes)
@@ -179,7 +177,7 @@ class GeometryTracker(Tracker):
         if name == "corr_G0":
             return corr(G, self.G0) if self.G0 is not None else corr(G, first, paired=True)
         if not self.steps:
-            return Estimate(math.nan, math.nan, 0)
+            return NOTHING
         return velocity(G, self.geometries[self.steps[-1]])
 
     def _corr_projected(self, G: Geometry, first: Geometry) -> Estimate:
@@ -244,18 +242,8 @@ class GeometryTracker(Tracker):
             assert isinstance(G.form, Factored)
             tensors[f"rows {step}"] = G.form.rows
             forms[str(step)] = [G.form.scale, list(G.form.rows_per_part), asdict(G.about)]
-        values = {n: [[v.value, v.stderr, v.n, v.plug_in] for v in vs] for n, vs in self._values.items()}
-        header = {
-            "identity": self._identity(),
-            "every": self.every,
-            "keep": self.keep,
-            "points": self.points,
-            "seed": self.seed,
-            "steps": self.steps,
-            "values": values,
-            "geometries": forms,
-        }
-        return write_packed(path, "tracker", header, tensors)
+        header = {"keep": self.keep, "points": self.points, "seed": self.seed, "geometries": forms}
+        return write_packed(path, "tracker", self._state() | header, tensors)
 
     @classmethod
     def load(
@@ -308,8 +296,7 @@ class GeometryTracker(Tracker):
             seed=header["seed"],
             keep=header["keep"],
         )
-        tracker._check_identity(theirs, path, "pass the models, probe, G0 and output it was made with")
-        tracker._go_on(header["steps"], header["values"])
+        tracker._resume(header, path)
         for step, (scale, rows_per_part, about) in header["geometries"].items():
             counts = torch.ones(len(rows_per_part), dtype=torch.int64)
             form = Factored(tensors[f"rows {step}"], scale, counts, tuple(rows_per_part))
@@ -318,15 +305,13 @@ class GeometryTracker(Tracker):
         return tracker
 
     def _identity(self) -> dict[str, Any]:
-        shapes = repr([(n, tuple(p.shape)) for n, p in self.models[0].named_parameters()])
-        points = self.probe.points(self.input_shape, self.points, 0).double().contiguous()
         return {
             "layout": LAYOUT,
             "models": len(self.models),
             "input_shape": list(self.input_shape),
             "output": describe_output(self.output),
-            "probe": f"{self.probe.describe()} {hashlib.sha256(points.numpy().tobytes()).hexdigest()[:8]}",
-            "architecture": hashlib.sha256(shapes.encode()).hexdigest()[:16],
+            "probe": f"{self.probe.describe()} {digest(self.probe.points(self.input_shape, self.points, 0))}",
+            "architecture": architecture(self.models[0]),
             "G0": None if self.G0 is None else f"{self.G0.trace.value:.6g}",
         }
 
@@ -355,9 +340,3 @@ class GeometryTracker(Tracker):
 
 
 _GIVEN = Provenance("given", exact=True)
-
-
-def _shape(probe: Probe, shape: Sequence[int] | None) -> tuple[int, ...]:
-    if shape is None and not isinstance(probe, Data):
-        raise NetgrainError("expected input_shape=, as in (3, 32, 32): only a Data probe knows its own.")
-    return tuple(probe.X.shape[1:]) if shape is None and isinstance(probe, Data) else checked_shape(shape)

@@ -11,11 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Family, built, forward, member, model_dtype
+from netgrain.families.members import Family, forward, model_dtype
 from netgrain.runtime.devices import widest
-from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
-from netgrain.training.checks import evaluating
+from netgrain.training.checks import evaluating, trainable_member
 from netgrain.training.gradient_flow import called_with
 from netgrain.training.losses import LOSSES, batch_loss
 from netgrain.training.regularizers.base import Regularizer
@@ -148,21 +147,9 @@ class Watch:
 
 def fresh(make: Family, seed: int, i: int, device: torch.device) -> tuple[nn.Module, list[Tensor]]:
     """Member i and those of its parameters that the family itself leaves trainable."""
-    frozen: set[str] = set()
-
-    def made() -> nn.Module:
-        model = built(make)
-        frozen.update(name for name, p in model.named_parameters() if not p.requires_grad)
-        return model
-
-    model = member(made, seed, i, device)
-    trainable = [p.requires_grad_(True) for name, p in model.named_parameters() if name not in frozen]
-    if not trainable:
-        raise NetgrainError(
-            f"every parameter of {type(model).__name__} is frozen, expected some to train; "
-            "set requires_grad=True on those that should move."
-        )
-    return model.train(), list(trainable)
+    model, names = trainable_member(make, seed, i, device)
+    named = dict(model.named_parameters())
+    return model.train(), [named[name].requires_grad_(True) for name in names]
 
 
 class Optimizer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +62,7 @@ class Tracker(ABC):
     """
 
     labels: ClassVar[Mapping[str, str]]
+    made_of: ClassVar[str]  # what is to be the same where a history is resumed
 
     def __init__(self, every: int) -> None:
         self.every = whole("every", every, 1)
@@ -155,17 +157,35 @@ class Tracker(ABC):
 
     # --- files ------------------------------------------------------------------------------------------------
 
-    def _check_identity(self, theirs: Mapping[str, Any], source: str | Path, advice: str) -> None:
+    def _state(self) -> dict[str, Any]:
+        """The history as plain values, and what it belongs to."""
+        values = {n: [[v.value, v.stderr, v.n, v.plug_in] for v in vs] for n, vs in self._values.items()}
+        return {"identity": self._identity(), "every": self.every, "steps": list(self.steps), "values": values}
+
+    def _resume(self, state: Mapping[str, Any], source: str | Path) -> None:
+        """Take over a history as it was saved; one of another model, other points or options is refused."""
+        theirs = state["identity"]
         for key, ours in self._identity().items():
             if theirs.get(key) != ours:
                 raise NetgrainError(
-                    f"{source} belongs to another tracker: expected {key} {ours}, found {theirs.get(key)}; {advice}."
+                    f"{source} belongs to another tracker: expected {key} {ours}, found {theirs.get(key)}; "
+                    f"pass the {self.made_of} it was made with."
                 )
-
-    def _go_on(self, steps: Sequence[int], values: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Take over a history as it was saved, its names in the order of `labels`: a file sorts them."""
-        self.steps = list(steps)
+        self.steps = list(state["steps"])
+        # in the order of `labels`: a file sorts them
+        values = state["values"]
         self._values = {name: [Estimate(*row) for row in values[name]] for name in self.labels if name in values}
+
+
+def architecture(model: nn.Module) -> str:
+    """A short hash of the names and shapes of the weights."""
+    shapes = repr([(n, tuple(p.shape)) for n, p in model.named_parameters()])
+    return hashlib.sha256(shapes.encode()).hexdigest()[:16]
+
+
+def digest(X: Tensor) -> str:
+    """A short hash of numbers."""
+    return hashlib.sha256(X.detach().cpu().double().contiguous().numpy().tobytes()).hexdigest()[:8]
 
 
 @contextmanager

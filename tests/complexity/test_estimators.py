@@ -23,7 +23,7 @@ from netgrain.complexity import (
     per_class_complexity,
     per_layer_complexity,
 )
-from netgrain.complexity.estimators import squared_norms
+from netgrain.complexity.estimators import Effort, squared_norms
 from netgrain.complexity.functions import map_of
 from netgrain.models import ResNet18
 from netgrain.runtime.errors import NetgrainError
@@ -255,7 +255,7 @@ def test_variance_of_probes(kind: str, m: int) -> None:
     else:
         close(expected * m, naive.probe_variance(A))  # the formula, by listing all sign vectors
     with map_of(net, x.expand(20000, -1)) as f:
-        found = squared_norms(f, estimator=kind, vectors=m)
+        found = squared_norms(f, Effort(kind, vectors=m))
     assert float(found.values.mean()) == pytest.approx(float(J.square().sum()), rel=0.02)
     assert float(found.values.var()) == pytest.approx(expected, rel=0.05)
     assert found.error()[0] ** 2 * 20000 == pytest.approx(expected, rel=0.1 if m == 1 else 0.05)
@@ -271,7 +271,7 @@ def test_error_bar_covers_the_exact_value(kind: str, m: int) -> None:
     inside, z = 0, []
     with map_of(net, X) as f:
         for seed in range(300):
-            found = squared_norms(f, estimator=kind, vectors=m, seed=seed).mean("logits", "")
+            found = squared_norms(f, Effort(kind, vectors=m, seed=seed)).mean("logits", "")
             low, high = found.interval(0.95)
             inside += low <= exact <= high
             z.append((found - exact) / found.stderr)
@@ -323,7 +323,7 @@ def test_batches_and_places_do_not_matter(estimator: str) -> None:
     if estimator in ESTIMATORS[2:]:
         assert gc(X, seed=1) != whole
         with map_of(net, X) as f, map_of(net, X[:70]) as fewer:  # the probes of a point are its own
-            values = [squared_norms(g, estimator=estimator, vectors=1).values[:70] for g in (f, fewer)]
+            values = [squared_norms(g, Effort(estimator, vectors=1)).values[:70] for g in (f, fewer)]
         torch.testing.assert_close(*values)
 
 

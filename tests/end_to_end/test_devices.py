@@ -29,7 +29,6 @@ from netgrain.families.reading import read
 from netgrain.families.side_by_side import rows_of_members, why_not_side_by_side
 from netgrain.geometry import scores
 from netgrain.geometry.first_layer import first_layer_of
-from netgrain.geometry.sampled import sampled_geometry
 from netgrain.training import Settings, regularizers, train, train_member
 from tests.end_to_end.elsewhere import elsewhere
 
@@ -87,14 +86,14 @@ def case(f: Case) -> Case:
 @case
 def sampled(at: Place) -> Any:
     return [
-        sampled_geometry(net, (1, 4, 4), members=3, device=at.device, workers=1, first_layer=how).matrix()
+        ng.average_geometry(net, (1, 4, 4), members=3, device=at.device, workers=1, first_layer=how).matrix()
         for how in ("auto", "never")
     ]
 
 
 @case
 def sampled_on_data(at: Place) -> Any:
-    return sampled_geometry(net, (1, 4, 4), members=3, probe=ng.Data(at.X), device=at.device, workers=1).matrix()
+    return ng.average_geometry(net, (1, 4, 4), members=3, probe=ng.Data(at.X), device=at.device, workers=1).matrix()
 
 
 @case
@@ -142,7 +141,7 @@ def members_side_by_side(at: Place) -> Any:
 @case
 def batch_norms_on_data(at: Place) -> Any:
     calibrated = ng.data_statistics(net, at.X)
-    return sampled_geometry(calibrated, (1, 4, 4), members=3, device=at.device, workers=1).matrix()
+    return ng.average_geometry(calibrated, (1, 4, 4), members=3, device=at.device, workers=1).matrix()
 
 
 # Change

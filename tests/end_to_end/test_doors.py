@@ -198,7 +198,7 @@ def test_a_check_without_error_bars_is_refused_before_sampling(monkeypatch: pyte
     def never(*_: object, **__: object) -> None:
         raise AssertionError("sampled")
 
-    monkeypatch.setattr("netgrain.geometry.agreement.sampled_geometry", never)
+    monkeypatch.setattr("netgrain.geometry.agreement.sampled", never)
     monkeypatch.setattr("netgrain.geometry.agreement.closed_form", never)
     lenet = partial(LeNet, channels=3, image_size=64)
     with pytest.raises(ng.NetgrainError, match=r"members=2000 of 1 × 10 gradients .*use at most 1092\.$"):

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 import netgrain as ng
-from netgrain.geometry.collecting import Collected, collect, schedule
+from netgrain.geometry.collecting import collect, schedule
+from netgrain.geometry.provenance import Provenance
 from netgrain.models import LeNet
 from netgrain.runtime.local import Local
 from netgrain.runtime.progress import Bar
@@ -25,18 +26,24 @@ def test_tolerance_stops_when_the_estimate_is_good_enough() -> None:
 
 @pytest.mark.quick
 def test_members_are_taken_in_order_until_the_tolerance_is_reached() -> None:
-    def collected(corrs: list[float | None], **goal: float | None) -> tuple[Collected, list[int]]:
+    def collected(
+        corrs: list[float | None], members: int | None = None, tolerance: float | None = None
+    ) -> tuple[int, bool | None, float, list[int]]:
         stream = MemberStream(lambda members: [Outcome({"i": i}) for i in members], Local(), 5)
         taken: list[int] = []
-        found = collect(
-            stream, lambda sample: taken.append(sample.numbers["i"]), iter(corrs).__next__, Bar("", None, False), **goal
-        )
-        return found, taken
+        left = iter(corrs)
 
-    found, taken = collected([0.5, 0.89, 0.9, 1.0], members=None, tolerance=0.1)
-    assert found == Collected(18, reached=True)  # 8, 12, 18: each half as much again
-    assert taken == list(range(18))
-    assert collected([], members=7, tolerance=None) == (Collected(7), list(range(7)))
-    unknown, _ = collected([None] * 20, members=None, tolerance=0.1)
-    assert unknown == Collected(schedule(None)[9], reached=None)
+        def take(sample: Outcome) -> bool:
+            taken.append(sample.numbers["i"])
+            return sample.numbers["i"] < 2
+
+        bar, about = Bar("", None, False), Provenance("sampled")
+        found = collect(stream, about, take, lambda _: next(left), members=members, tolerance=tolerance, bar=bar)
+        assert found.tolerance == tolerance
+        return found.members, found.reached, found.zero_share, taken
+
+    # 8, 12, 18: each half as much again
+    assert collected([0.5, 0.89, 0.9, 1.0], tolerance=0.1) == (18, True, 2 / 18, list(range(18)))
+    assert collected([], members=7) == (7, None, 2 / 7, list(range(7)))
+    assert collected([None] * 20, tolerance=0.1)[:2] == (schedule(None)[9], None)
     assert schedule(None)[8] < 256 <= schedule(None)[9]

@@ -25,5 +25,5 @@ def test_spectrum_of_a_diagonal() -> None:
 def test_what_is_not_known_is_refused(name: str) -> None:
     form = Products(3, lambda V: V * VALUES)
     arguments = {"trace": (), "part": (0,), "subset": ([0],), "inner": (form,)}[name]
-    with pytest.raises(NetgrainError, match="known only by its products|has no parts"):
+    with pytest.raises(NetgrainError, match=r"known only by its products|has no parts"):
         getattr(form, name)(*arguments)

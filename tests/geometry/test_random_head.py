@@ -1,6 +1,7 @@
 """A random vector at the input of the last layer stands for all of its outputs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from torch import nn
@@ -8,6 +9,8 @@ from torch import nn
 import netgrain as ng
 from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
+from netgrain.geometry.options import Options
+from netgrain.geometry.sampled import sampled
 
 
 def test_a_random_vector_stands_for_the_last_layer() -> None:
@@ -16,11 +19,9 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     def make() -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), nn.Linear(9, 40), nn.Tanh(), nn.Linear(40, 10))
 
-    from netgrain.geometry.sampled import sampled_geometry
-
-    options = {"probe": ng.Gaussian(1), "members": 300, "engine": "local"}
-    fast = sampled_geometry(make, (1, 3, 3), **options)
-    plain = sampled_geometry(make, (1, 3, 3), last_layer="never", seed=1, **options)
+    asked = Options((1, 3, 3), probe=ng.Gaussian(1), members=300, engine="local")
+    fast = sampled(read(make, asked.shape), asked)
+    plain = sampled(read(make, asked.shape, 1), replace(asked, last_layer="never", seed=1))
     assert "last layer integrated" in fast.about.averaged
     assert "last layer integrated" not in plain.about.averaged
     difference = fast.trace.value - plain.trace.value

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from netgrain.families.members import member
 from netgrain.families.probes import Data, Gaussian
+from netgrain.geometry.average import average_geometry
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.of_models import geometry_of
-from netgrain.geometry.sampled import sampled_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.models.lenet import LeNet
 from netgrain.runtime.errors import GrainWarning, NetgrainError
@@ -215,7 +215,7 @@ def test_same_bits_for_any_workers_and_chunk(result: Evolution) -> None:
 
 
 def test_geometry_is_that_of_plain_sampling(result: Evolution) -> None:
-    plain = sampled_geometry(small, (4,), probe=Gaussian(1.0), members=24, first_layer="never")
+    plain = average_geometry(small, (4,), probe=Gaussian(1.0), members=24, first_layer="never")
     torch.testing.assert_close(result.G.matrix(), plain.matrix(), rtol=1e-5, atol=1e-7)
 
 

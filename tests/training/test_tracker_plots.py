@@ -28,7 +28,8 @@ def test_panels_are_drawn_as_they_are_declared() -> None:
 
 def test_relative_means_over_the_first_value_that_is_a_number() -> None:
     tracker = Counter()
-    tracker._go_on([0, 1, 2], {"count": [[float("nan")], [0.0], [4.0]], "square": [[2.0], [3.0], [1.0]]})
+    values = {"count": [[float("nan")], [0.0], [4.0]], "square": [[2.0], [3.0], [1.0]]}
+    tracker._resume({**tracker._state(), "steps": [0, 1, 2], "values": values}, "a file")
     relative = draw(tracker).axes[1]
     assert list(relative.lines[0].get_ydata())[1:] == [0.0, 1.0]
     assert list(relative.lines[1].get_ydata()) == [1.0, 1.5, 0.5]

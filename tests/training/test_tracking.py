@@ -19,6 +19,8 @@ class Counter(Tracker):
 
     labels: ClassVar[dict[str, str]] = {"count": "number of measurements", "square": "its square", "loss": "loss"}
 
+    made_of = "options"
+
     def __init__(self, every: int = 10) -> None:
         super().__init__(every)
         self.asked = 0
@@ -69,7 +71,9 @@ def test_a_number_beside_is_nan_where_it_was_not_given() -> None:
 
 def test_a_history_is_taken_over_in_the_order_of_the_labels() -> None:
     tracker = Counter()
-    tracker._go_on([0, 10], {"square": [[1, 0, 0], [4, 0, 0]], "count": [[1, 0.5, 4], [2, 0.5, 4]]})
+    values = {"square": [[1, 0, 0], [4, 0, 0]], "count": [[1, 0.5, 4], [2, 0.5, 4]]}
+    state = {"identity": {"kind": "counter", "every": 10}, "steps": [0, 10], "values": values}
+    tracker._resume(state, "the file")
     assert list(tracker.history) == ["count", "square"]
     assert tracker.steps == [0, 10]
     assert tracker._facts(["count"]) == [
@@ -77,9 +81,11 @@ def test_a_history_is_taken_over_in_the_order_of_the_labels() -> None:
         "2 measured up to step 10",
         "number of measurements 2.0 ± 0.5 (n = 4)",
     ]
-    tracker._check_identity({"kind": "counter", "every": 10}, "the file", "make it anew")
-    with pytest.raises(NetgrainError, match="the file belongs to another tracker: expected every 10, found 5; make it"):
-        tracker._check_identity({"kind": "counter", "every": 5}, "the file", "make it anew")
+    Counter()._resume(tracker._state(), "itself")
+    with pytest.raises(
+        NetgrainError, match="the file belongs to another tracker: expected every 10, found 5; pass the"
+    ):
+        tracker._resume({**state, "identity": {"kind": "counter", "every": 5}}, "the file")
 
 
 def test_models_are_measured_in_a_steady_state_and_left_as_found() -> None:
