@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from netgrain.auditing.label_relevance import shrunk
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 MOST = 8  # directions turned
 SIGMAS = 4.0  # what is found on one half of the samples must show on the other by so many standard errors
-SHRINK = 0.1  # of the within-class covariance towards a multiple of the identity
 
 
 class Align(nn.Module):
@@ -160,11 +160,10 @@ def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -
     flat = checked_samples(X).cpu().flatten(1).double()
     y = checked_labels(y, len(flat)).cpu()
     check_two_classes(y)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(derived_seed(seed, "label directions")))
-    found, other = order.chunk(2)
+    found, other = torch.randperm(len(y), generator=generator_for(seed, "label directions")).chunk(2)
     chosen: list[Tensor] = []
     for candidate, shows in _candidates(flat[found], y[found]):
-        rest = candidate - sum(((candidate @ c) * c for c in chosen), torch.zeros_like(candidate))
+        rest = _apart_from(chosen, candidate)
         if float(rest.norm()) < 0.1 or len(chosen) == most:
             continue
         rest = rest / rest.norm()
@@ -175,6 +174,11 @@ def label_directions(X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0) -
     return _refined(flat, y, torch.stack(chosen))
 
 
+def _apart_from(others: list[Tensor], v: Tensor) -> Tensor:
+    """The part of v that is orthogonal to orthonormal others."""
+    return v - sum(((v @ c) * c for c in others), torch.zeros_like(v))
+
+
 def _candidates(X: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Callable[[Tensor, Tensor], bool]]]:
     """Discriminants, then directions of unequal variance, each with its test on fresh samples."""
     classes = y.unique().tolist()
@@ -182,22 +186,16 @@ def _candidates(X: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Callable[[Tensor
     means = torch.stack([X[y == c].mean(0) - mean for c in classes])
     within = torch.cat([X[y == c] - X[y == c].mean(0) for c in classes])
     covariance = within.T @ within / len(X)
-    shrink = min(max(SHRINK, X.shape[1] / len(X)), 0.9)
-    A = (1 - shrink) * covariance + shrink * covariance.diagonal().mean() * torch.eye(len(covariance), dtype=X.dtype)
-    rule = torch.linalg.solve(A, means.T).T
+    rule = torch.linalg.solve(shrunk(covariance, len(X)), means.T).T
     _, strengths, rows = torch.linalg.svd(rule, full_matrices=False)
     for row, strength in zip(rows, strengths, strict=True):
         if float(strength) > 1e-9 * float(strengths[0]):
-            yield row, _means_differ
+            yield row, _differs
     for c in classes:
         mine = X[y == c] - X[y == c].mean(0)
         values, vectors = torch.linalg.eigh(mine.T @ mine / len(mine) - covariance)
         for i in values.abs().argsort(descending=True)[:2].tolist():
             yield vectors[:, i], _variances_differ
-
-
-def _means_differ(z: Tensor, y: Tensor) -> bool:
-    return _differs(z, y)
 
 
 def _variances_differ(z: Tensor, y: Tensor) -> bool:
@@ -221,9 +219,8 @@ def _refined(X: Tensor, y: Tensor, W: Tensor) -> Tensor:
     out: list[Tensor] = []
     for w in W:
         best = max(all_of_it, key=lambda row: abs(float(row @ w)))
-        rest = best - sum(((best @ c) * c for c in out), torch.zeros_like(best))
-        use = rest if abs(float(best @ w)) > 0.5 and float(rest.norm()) > 0.1 else w
-        use = use - sum(((use @ c) * c for c in out), torch.zeros_like(use))
+        rest = _apart_from(out, best)
+        use = _apart_from(out, rest if abs(float(best @ w)) > 0.5 and float(rest.norm()) > 0.1 else w)
         if float(use.norm()) > 0.1:
             out.append(use / use.norm())
     return torch.stack(out)

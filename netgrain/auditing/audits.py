@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,21 +13,20 @@ from torch import Tensor, nn
 from netgrain.auditing.axes import axes_of
 from netgrain.auditing.checks import check_options, checked_data
 from netgrain.auditing.label_relevance import relevance
-from netgrain.auditing.pages import page
+from netgrain.auditing.pages import Document, page
 from netgrain.auditing.places import Place, place_of
-from netgrain.auditing.sections.contract import Report, Sentence, Subject
+from netgrain.auditing.sections.contract import Report, Sentence, Subject, said
 from netgrain.auditing.sections.registry import sections
 from netgrain.families.members import Family
 from netgrain.families.probes import Probe
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.devices import best_device, checked_device
-from netgrain.runtime.files import write_whole
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.versions import __version__
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit:
+class Audit(Document):
     """What an audit found about a family of networks and a data set.
 
     Its repr lists the findings, one in each line.
@@ -52,23 +49,12 @@ class Audit:
     compare : Puts several side by side.
     """
 
-    report: dict[str, Any]
     G: Geometry
 
     @property
     def kept(self) -> Tensor:
         """Indices of the samples that stay when the lowest-scored are dropped."""
         return torch.tensor(self.report["samples"]["kept"], dtype=torch.int64)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything that was found, as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            The report: lists, numbers and words by key.
-        """
-        return self.report
 
     def html(self) -> str:
         """The report as one HTML page that works offline.
@@ -79,23 +65,6 @@ class Audit:
             The page. It loads nothing and holds its numbers as JSON.
         """
         return page(self.report)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page, or the numbers alone if the name ends in ``.json``.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write, in a folder that exists.
-
-        Returns
-        -------
-        Path
-            The file that was written.
-        """
-        path = Path(path)
-        text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
-        return write_whole(path, text.encode())
 
     def __repr__(self) -> str:
         return "\n".join(f"- {s['text']}" for s in self.report["sentences"])
@@ -262,8 +231,7 @@ def _how(r: Report) -> Sentence:
     """The last sentence: how the geometry and the data were obtained."""
     g = r["geometry"]
     sure = "" if g["corr_with_truth"] is None else f" Expected correlation with the truth: {g['corr_with_truth']:.3f}."
-    return {
-        "level": "note",
-        "text": f"G {g['where']}: {g['how']}; data: {r['data']['note']}.",
-        "more": f"It is {'exact' if g['exact'] else 'not exact'}.{sure} {' '.join(g['notes'])}".strip(),
-    }
+    return said(
+        f"G {g['where']}: {g['how']}; data: {r['data']['note']}.",
+        f"It is {'exact' if g['exact'] else 'not exact'}.{sure} {' '.join(g['notes'])}".strip(),
+    )

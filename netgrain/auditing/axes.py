@@ -47,10 +47,11 @@ def axes_of(G: Geometry) -> Axes:
     """The eigenvectors of G, completed to a basis where a sample has fewer rows than there are directions."""
     if G.d > FULL_LIMIT and not isinstance(G.form, Kronecker):  # of which a geometry gives its leading ones only
         whole = _whole(G.form)
-        return Axes.of(whole.values, whole.vectors, [(b.start, b.stop) for b in blocks_of(whole.values)], known_of(G))
-    values = torch.zeros(G.d, dtype=torch.float64)
-    values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
-    return Axes.of(values, G.directions().flatten(1), [(b.start, b.stop) for b in G.blocks()], known_of(G))
+        values, vectors, blocks = whole.values, whole.vectors, blocks_of(whole.values)
+    else:
+        values, vectors, blocks = torch.zeros(G.d, dtype=torch.float64), G.directions().flatten(1), G.blocks()
+        values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
+    return Axes.of(values, vectors, [(b.start, b.stop) for b in blocks], known_of(G))
 
 
 def known_of(G: Geometry) -> int:

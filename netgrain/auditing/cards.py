@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netgrain.auditing.axes import known_of
-from netgrain.auditing.places import how, where
+from netgrain.auditing.places import SHARES, how, where
 from netgrain.geometry.spectrum import NULL
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
@@ -52,7 +52,7 @@ class Card:
             A heading, the picture and a paragraph.
         """
         G = self.G
-        halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in (0.5, 0.9, 0.99))
+        halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in SHARES)
         shape = " × ".join(map(str, G.input_shape))
         # zeros of a sample may be for want of networks
         zeros = G.d - int((G.eigenvalues > NULL * G.eigenvalues[0]).sum()) if known_of(G) == G.d else 0

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.families.members import Family, forward, member
 from netgrain.geometry.value import Geometry
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
 
@@ -76,8 +77,8 @@ def check_options(
         raise NetgrainError(
             f"keep expects a share above 0 and at most 1, found {keep!r}; 0.7 drops 30 % of the samples."
         )
-    if members is not None and (isinstance(members, bool) or not isinstance(members, int) or members < 1):
-        raise NetgrainError(f"members expects a whole number of networks from 1 upwards, found {members!r}.")
+    if members is not None:
+        whole("members", members, 1)
 
 
 def comparable(audits: Sequence[Any]) -> list[dict[str, Any]]:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from netgrain.auditing.audits import Audit
 from netgrain.auditing.checks import comparable
-from netgrain.auditing.pages import comparison
+from netgrain.auditing.pages import Document, comparison
 from netgrain.auditing.sections.contract import with_error
-from netgrain.runtime.files import write_whole
 from netgrain.runtime.versions import __version__
 
 CLEAR = 1.96  # standard errors that a difference of difficulties must have
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Document):
     """Several audits of the same data, with a verdict for each pair.
 
     Its repr lists the verdicts, one in each line.
@@ -37,23 +34,11 @@ class Comparison:
     compare : Makes one.
     """
 
-    report: dict[str, Any]
-
     @property
     def verdicts(self) -> list[dict[str, Any]]:
         """For each pair of audits: the names ("between"), the level and the text."""
         found: list[dict[str, Any]] = self.report["verdicts"]
         return found
-
-    def as_dict(self) -> dict[str, Any]:
-        """The reports and the verdicts, as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            Lists, numbers and words by key.
-        """
-        return self.report
 
     def html(self) -> str:
         """The audits side by side as one HTML page that works offline.
@@ -64,23 +49,6 @@ class Comparison:
             The page. It loads nothing and holds its numbers as JSON.
         """
         return comparison(self.report)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page, or the numbers alone if the name ends in ``.json``.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write, in a folder that exists.
-
-        Returns
-        -------
-        Path
-            The file that was written.
-        """
-        path = Path(path)
-        text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
-        return write_whole(path, text.encode())
 
     def __repr__(self) -> str:
         return "\n".join(f"- {verdict['text']}" for verdict in self.verdicts)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from netgrain.families.gradients import gradients
 from netgrain.families.members import Family, double_copy, member, model_dtype
 from netgrain.families.trace import Ref, Trace, Unsupported, record, recorded, refs_in
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 from netgrain.runtime.threads import one_thread
 
 MOST_MEMBERS = 64  # until another one loses nothing more: a narrow layer loses other directions in each of them
@@ -43,7 +43,7 @@ def invisible_within(make: Family, candidates: Tensor, *, seed: int = 0) -> Tens
     """
     shape = tuple(candidates.shape[1:])
     span = _orthonormal(candidates.detach().cpu().flatten(1).double())
-    nothing, generator = span[:0], torch.Generator().manual_seed(derived_seed(seed, "invisible"))
+    nothing, generator = span[:0], generator_for(seed, "invisible")
     try:
         prefix = _Prefix.of(double_copy(member(make, seed, 0), shape), shape, generator)
         for i in range(MOST_MEMBERS):

@@ -17,7 +17,7 @@ from torch import Tensor
 from netgrain.auditing.axes import Axes
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples
 
 FOLDS = 8  # of the samples, for error bars
@@ -57,7 +57,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     X = checked_samples(X).cpu().flatten(1).float()
     y = checked_labels(y, len(X)).cpu()
     _check(axes, X, y)
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(derived_seed(seed, "relevance")))
+    order = torch.randperm(len(X), generator=generator_for(seed, "relevance"))
     folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
     whole = _Fold.sum(folds)
     V, k = axes.vectors, axes.leading
@@ -186,10 +186,7 @@ def _linear(
             if not len(W):
                 right[name] = math.nan
                 continue
-            shrink = min(max(SHRINK, len(W) / len(learn)), 0.9)
-            ridge = float(W.diagonal().mean()) * shrink
-            A = (1 - shrink) * W + max(ridge, 1e-12) * torch.eye(len(W), dtype=torch.float64)
-            rule = torch.linalg.solve(A, M.T)  # (directions, classes)
+            rule = torch.linalg.solve(shrunk(W, len(learn)), M.T)  # (directions, classes)
             offset = -0.5 * (M * rule.T).sum(1) + shares.clamp(min=1e-12).log()
             offset[shares == 0] = -math.inf
             matrix = (V[where].T @ rule).float()
@@ -198,15 +195,20 @@ def _linear(
     n = len(order)
 
     def share(c: float) -> Estimate:
-        return (
-            Estimate(c / n, math.sqrt(max(c / n * (1 - c / n), 0.0) / n), n)
-            if not math.isnan(c)
-            else Estimate(math.nan)
-        )
+        if math.isnan(c):
+            return Estimate(math.nan)
+        return Estimate(c / n, math.sqrt(max(c / n * (1 - c / n), 0.0) / n), n)
 
     found = {name: share(c) for name, c in right.items()}
     by_count = {m: found[m] for m in some} | {k: found["leading"]}
     return {str(name): v for name, v in found.items() if isinstance(name, str)}, by_count
+
+
+def shrunk(covariance: Tensor, samples: int) -> Tensor:
+    """A covariance within classes, drawn towards a multiple of the identity; the more, the fewer samples it is from."""
+    shrink = min(max(SHRINK, len(covariance) / samples), 0.9)
+    ridge = max(float(covariance.diagonal().mean()) * shrink, 1e-12)
+    return (1 - shrink) * covariance + ridge * torch.eye(len(covariance), dtype=torch.float64)
 
 
 # --- what is not linear -----------------------------------------------------------------------------------------------
@@ -262,7 +264,7 @@ def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
 def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Tested directions, their dependence above chance, and the same without each of the eight parts of the samples."""
     d = len(axes.values)
-    generator = torch.Generator().manual_seed(derived_seed(seed, "probed directions"))
+    generator = generator_for(seed, "probed directions")
     if d <= MOST_TESTED:
         tested = torch.arange(d)
     else:  # the leading ones, which matter most, and a random choice of the others

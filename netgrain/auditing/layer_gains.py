@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from netgrain.families.calls import ModuleCall, watching
 from netgrain.families.gradients import check_deterministic
-from netgrain.families.members import Family, forward, member, model_dtype
+from netgrain.families.members import Family, double_copy, forward, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.probes import Probe
 from netgrain.families.reading import read
@@ -235,7 +235,8 @@ def layer_profile(
     check_deterministic(model, x)
     resolved = probe_used(probe, model, shape, "all")
     labels = {(call.name, call.nth): _label(call) for call in reading.calls()}
-    dtype = _precision(make, seed, x)
+    doubled = model_dtype(double_copy(model, shape)) == torch.float64  # not where constants are in single precision
+    dtype = torch.float64 if doubled else torch.float32
 
     def passed(i: int) -> tuple[list[Step], Tensor]:
         points = resolved.probe.points(shape, probes, derived_seed(seed, "probe", i)).to(dtype)
@@ -249,7 +250,7 @@ def layer_profile(
     along = torch.stack([squares[:k] for _, squares in found])
     average = torch.stack([squares[k:].mean(0) for _, squares in found])
     notes = [] if resolved.why is None else [str(resolved.why)]
-    if dtype != torch.float64:
+    if not doubled:
         notes.append("differences in single precision: the network does not run in double")
     return _summary(steps, along, average, NOTHING[dtype], resolved.text, tuple(notes))
 
@@ -257,15 +258,6 @@ def layer_profile(
 def _label(call: ModuleCall) -> str:
     name = call.name or call.kind
     return f"{name} ({call.nth + 1} of {call.times})" if call.repeated else name
-
-
-def _precision(make: Family, seed: int, x: Tensor) -> torch.dtype:
-    try:
-        with torch.no_grad():
-            forward(member(make, seed, 0).double(), x.double())
-    except NetgrainError:  # constants in single precision, for one; x itself was accepted before
-        return torch.float32
-    return torch.float64
 
 
 # --- one member ----------------------------------------------------------------------------------------------------

@@ -13,20 +13,61 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
 from netgrain.auditing.sections.registry import sections
+from netgrain.runtime.files import write_whole
 
 STYLES = ("palette.css", "layout.css", "parts.css", "print.css")
 SHARED = ("dom.js", "axes.js", "plots.js", "frame.js", "directions.js")
 NOT_MEASURED = Markup('<span class="none">not measured</span>')
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVELS = {"good": ("✓", "Good"), "note": ("i", "Note"), "warn": ("!", "Watch"), "bad": ("×", "Problem")}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Document:
+    """A report as plain values, as JSON and as a page."""
+
+    report: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that was found, as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The report: lists, numbers and words by key.
+        """
+        return self.report
+
+    def html(self) -> str:
+        """The report as one HTML page that works offline."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or the numbers alone if the name ends in ``.json``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, in a folder that exists.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
+        path = Path(path)
+        text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
+        return write_whole(path, text.encode())
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -61,8 +102,8 @@ class Row(NamedTuple):
 def rows(report: Mapping[str, Any]) -> list[Row]:
     """Every single number of an audit; the same rows in the same order for any audit, so that they can be compared."""
     shown = {"number": number, "share": share, "text": text}
-    found = [figure for section in sections().values() for figure in section.figures(report)]
-    return [Row(f.group, f.label, shown[f.kind](_at(report, *f.path)), f.meaning) for f in found]
+    found = [(group, f) for section in sections().values() for group, some in section.figures.items() for f in some]
+    return [Row(group, f.label, shown[f.kind](_at(report, f.path)), f.meaning) for group, f in found]
 
 
 def panels() -> list[tuple[str, str, list[str]]]:
@@ -162,8 +203,8 @@ def _source(name: str) -> str:
     return environment.loader.get_source(environment, name)[0]
 
 
-def _at(report: Any, *path: str) -> Any:
-    for key in path:
+def _at(report: Any, path: str) -> Any:
+    for key in path.split("."):
         report = report.get(key) if isinstance(report, Mapping) else None
     return report
 

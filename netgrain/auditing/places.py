@@ -13,9 +13,10 @@ from netgrain.families.probes import Data, Probe, probe_named
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 
 DATA = "data"
+SHARES = (0.5, 0.9, 0.99)  # of tr G, for which directions are counted
 POINTS = 512  # samples, chosen by the seed, that stand for all
 # expected 1 − Corr with the true G: a sampled G costs at least (effective rank) / (2 · tolerance) gradients, a closed
 # form is far below it at once
@@ -68,8 +69,7 @@ def _probe_of(probe: Probe | str | None, X: Tensor, seed: int) -> Probe | None:
         return probe
     if probe not in (None, DATA):
         return probe_named(probe, X)
-    generator = torch.Generator().manual_seed(derived_seed(seed, "audit points"))
-    chosen = torch.randperm(len(X), generator=generator)[:POINTS]
+    chosen = torch.randperm(len(X), generator=generator_for(seed, "audit points"))[:POINTS]
     return Data(X[chosen.sort().values], name="data")
 
 

@@ -18,7 +18,7 @@ what is lost before the first activation is called invisible: to that no network
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among
@@ -56,6 +56,10 @@ def word_for(gain: float) -> str:
         return "zero"
     words = (("very weak", VERY_WEAK), ("weak", WEAK), ("average", STRONG))
     return next((word for word, below in words if gain < below), "strong")
+
+
+def _reach(value: Estimate) -> float:
+    return SIGMAS * (0.0 if math.isnan(value.stderr) else value.stderr)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +111,7 @@ class Visibility:
         """The words two standard errors below and above the gain."""
         if self.invisible:
             return self.word, self.word
-        reach = SIGMAS * (0.0 if math.isnan(self.gain.stderr) else self.gain.stderr)
+        reach = _reach(self.gain)
         return word_for(self.gain.value - reach), word_for(self.gain.value + reach)
 
     @property
@@ -117,10 +121,7 @@ class Visibility:
         None where no layer loses it by more than two standard errors, and where layers were not looked at.
         """
         found = None if self.profile is None else self.profile.loser(0)
-        if found is None:
-            return None
-        reach = SIGMAS * (0.0 if math.isnan(found.factor.stderr) else found.factor.stderr)
-        return found if found.factor.value + reach < 1 else None
+        return found if found is not None and found.factor.value + _reach(found.factor) < 1 else None
 
     @property
     def difficulty(self) -> float:
@@ -269,12 +270,8 @@ def visible(
             progress=progress,
         )
     else:
-        _check_not_asked(probe=probe, members=members, tolerance=tolerance, probes=probes)
-        _check_not_asked(
-            method=None if method == "auto" else method,
-            first_layer=None if first_layer == "auto" else first_layer,
-            output=None if output == "all" else output,
-        )
+        asked = {"probe": probe, "members": members, "tolerance": tolerance, "probes": probes}
+        _check_not_asked({**asked, "method": method, "first_layer": first_layer, "output": output})
     values, errors = relative_gains(G, u[None])
     gain = float(values[0]) if float(values[0]) > ROUNDING else 0.0
     profile = layer_profile(make, u[None], members=layer_members, probe=probe, seed=seed) if layers else None
@@ -289,15 +286,15 @@ def visible(
     )
 
 
-def _check_not_asked(**options: Any) -> None:
+def _check_not_asked(options: Mapping[str, Any]) -> None:
     """Options of making G are refused where G is given."""
-    if asked := [name for name, value in options.items() if value is not None]:
+    if asked := [name for name, value in options.items() if value not in (None, "auto", "all")]:
         raise NetgrainError(f"{asked[0]}= belongs to making G, and a G was given; leave one of them out.")
 
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:
     """P(g(v) < gain) for v uniform on the sphere, from RANDOM draws."""
-    generator = torch.Generator().manual_seed(derived_seed(seed, "random directions", G.d))
+    generator = generator_for(seed, "random directions", G.d)
     below, pieces = 0, math.ceil(RANDOM / 100)
     for _ in range(pieces):
         v = torch.randn(100, G.d, generator=generator, dtype=torch.float64)

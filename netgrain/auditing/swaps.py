@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.auditing.gains import relative_gains
-from netgrain.auditing.places import where
+from netgrain.auditing.places import SHARES, where
 from netgrain.families.members import Family, built, family_name, forward, member, model_dtype
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
@@ -20,10 +20,9 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.arguments import checked_shape
+from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError, did_you_mean
 
-SHARES = (0.5, 0.9, 0.99)
 MOST_DENSE = 1024  # dimensions up to which the difference is decomposed as a whole
 ROUNDING = 1e-6  # a gain below this share of an average direction is none
 MOST_NAMES = 60  # submodules listed in a message
@@ -50,9 +49,26 @@ class Swapped:
     def __post_init__(self) -> None:
         model = member(self.make, 0, 0)
         _check_swap(model, self.swap)
-        changes = ", ".join(f"{name} → {_called(new)}" for name, new in self.swap.items())
         object.__setattr__(self, "swap", dict(self.swap))
-        object.__setattr__(self, "name", f"{family_name(self.make, model)} with {changes}")
+        object.__setattr__(self, "name", f"{family_name(self.make, model)} with {self.changes}")
+
+    @property
+    def changes(self) -> str:
+        return ", ".join(f"{name} → {_called(new)}" for name, new in self.swap.items())
+
+    def check_fits(self, shape: tuple[int, ...]) -> None:
+        """Refuse replacements with which the network does not run."""
+        model = member(self, 0, 0)
+        try:
+            with torch.no_grad():
+                forward(model, torch.zeros(2, *shape, dtype=model_dtype(model)))
+        except NetgrainError as e:
+            why = str(e.__cause__ or e).strip().splitlines()[0]
+            swapped = ", ".join(f"'{name}'" for name in self.swap)
+            raise NetgrainError(
+                f"the network runs on inputs of shape {shape}, but not with {swapped} replaced ({why}); "
+                "expected modules that give the next layer what it takes."
+            ) from e
 
     def __call__(self) -> nn.Module:
         model = built(self.make)
@@ -107,7 +123,7 @@ class WhatIf:
         return {share: (self.before.directions_for(share), self.after.directions_for(share)) for share in SHARES}
 
     def __repr__(self) -> str:
-        changes = ", ".join(f"{name} → {_called(new)}" for name, new in self.family.swap.items())
+        changes = self.family.changes
         for G, when in ((self.before, "before"), (self.after, "after")):
             if G.trace.value == 0:
                 return f"WhatIf({changes}: {when} the change the network does not react to its input)"
@@ -212,9 +228,7 @@ def what_if(
     >>> answer.gained_before[0].value, round(answer.gained_after[0].value, 6)
     (0.0, 1.0)
     """
-    shape = checked_shape(input_shape)
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise NetgrainError(f"expected keep as a positive whole number of directions, found {keep!r}.")
+    shape, keep = checked_shape(input_shape), whole("keep", keep, 1)
 
     def geometry(family: Family) -> Geometry:
         return average_geometry(
@@ -234,7 +248,7 @@ def what_if(
 
     family = Swapped(make, swap)
     before = geometry(make)
-    _check_fits(family, shape)
+    family.check_fits(shape)
     after = geometry(family)
     zero = before.trace.value == 0 or after.trace.value == 0
     if zero or before.full_trace is not None or after.full_trace is not None:
@@ -292,9 +306,13 @@ def _fresh(name: str, new: Replacement, like: Tensor) -> nn.Module:
     # to the model's device first: while a closed form is looked for, that is one where nothing is drawn
     fresh = copy.deepcopy(new).to(like.device, like.dtype)
     for part in fresh.modules():
-        if any(True for _ in part.parameters(recurse=False)):
+        if _own_parameters(part):
             part.reset_parameters()  # type: ignore[operator]  # looked at in _check_swap
     return fresh
+
+
+def _own_parameters(part: nn.Module) -> bool:
+    return any(True for _ in part.parameters(recurse=False))
 
 
 def _check_swap(model: nn.Module, swap: Mapping[str, Replacement]) -> None:
@@ -314,8 +332,7 @@ def _check_swap(model: nn.Module, swap: Mapping[str, Replacement]) -> None:
             raise NetgrainError(f"swap replaces '{inside[0]}' and '{name}' inside it; keep one of them.")
         if isinstance(new, nn.Module):
             for where, part in new.named_modules():
-                own = any(True for _ in part.parameters(recurse=False))
-                if own and not callable(getattr(part, "reset_parameters", None)):
+                if _own_parameters(part) and not callable(getattr(part, "reset_parameters", None)):
                     inner = f"'{where}' of the" if where else "the"
                     raise NetgrainError(
                         f"{inner} replacement of '{name}' ({type(part).__name__}) has parameters and no "
@@ -326,20 +343,6 @@ def _check_swap(model: nn.Module, swap: Mapping[str, Replacement]) -> None:
                 f"the replacement of '{name}' is {type(new).__name__}; expected a module, or a callable that "
                 "returns one."
             )
-
-
-def _check_fits(family: Swapped, shape: tuple[int, ...]) -> None:
-    model = member(family, 0, 0)
-    try:
-        with torch.no_grad():
-            forward(model, torch.zeros(2, *shape, dtype=model_dtype(model)))
-    except NetgrainError as e:
-        why = str(e.__cause__ or e).strip().splitlines()[0]
-        swapped = ", ".join(f"'{name}'" for name in family.swap)
-        raise NetgrainError(
-            f"the network runs on inputs of shape {shape}, but not with {swapped} replaced ({why}); "
-            "expected modules that give the next layer what it takes."
-        ) from e
 
 
 def _called(new: Replacement) -> str:

@@ -21,6 +21,11 @@ def derived_seed(seed: int, *labels: int | str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+def generator_for(seed: int, *labels: int | str) -> torch.Generator:
+    """A generator of its own for one use of randomness."""
+    return torch.Generator().manual_seed(derived_seed(seed, *labels))
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Run with torch's, NumPy's and Python's global generators set to a seed; the caller's states come back."""

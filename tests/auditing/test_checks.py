@@ -52,7 +52,7 @@ def test_labels_that_leave_classes_out(samples: tuple[Tensor, Tensor]) -> None:
         ({"G": Geometry.from_matrix(torch.eye(3))}, "G is 3-dimensional, the samples have 64 entries"),
         ({"weights": "w.pt"}, "weights is str, expected a state dict"),
         ({"keep": 0}, "keep expects a share above 0"),
-        ({"members": 0}, "members expects a whole number of networks from 1 upwards, found 0"),
+        ({"members": 0}, "members expects a whole number from 1 upwards, found 0"),
     ],
 )
 def test_bad_options(options: dict[str, object], said: str) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from netgrain.auditing.sections.contract import Figure, Report, Section, Subject, estimate
+from netgrain.auditing.places import SHARES
+from netgrain.auditing.sections.contract import Figure, Section, Subject, estimate
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.families.members import member, trained_model
 from netgrain.families.probes import Data
 from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.randomness import derived_seed
 
 POINTS = 200  # samples at which a trained network is looked at
-SHARES = (0.5, 0.9, 0.99)  # of tr G
 
 
 def measure(subject: Subject) -> dict[str, Any]:
@@ -23,17 +20,15 @@ def measure(subject: Subject) -> dict[str, Any]:
     if subject.weights is None:
         return {"complexity": {"trained": None, "moved": None}}
     model = trained_model(subject.make, subject.weights).to(subject.device)
-    X, seed = subject.X, subject.seed
-    generator = torch.Generator().manual_seed(derived_seed(seed, "audit trained"))
-    points = X[torch.randperm(len(X), generator=generator)[:POINTS]]
-    fresh = member(subject.make, seed, 0, subject.device)
+    points = subject.some_samples(POINTS, "audit trained")
+    fresh = member(subject.make, subject.seed, 0, subject.device)
     after, before = (
         geometry_of([m], Data(points), input_shape=subject.shape, probes=len(points), progress=False)
         for m in (model, fresh)
     )
     return {
         "complexity": {
-            "trained": estimate(geometric_complexity(model, points, seed=seed)),
+            "trained": estimate(geometric_complexity(model, points, seed=subject.seed)),
             "moved": {"corr": estimate(after.corr(subject.G)), "rows": _shares(subject.G, before, after)},
         }
     }
@@ -56,12 +51,10 @@ def _shares(G: Geometry, before: Geometry, after: Geometry) -> list[list[str]]:
     return rows
 
 
-def figures(_: Report) -> list[Figure]:
-    """The complexity of the checkpoint, and how far its geometry moved."""
-    return [
-        Figure("Complexity", "Geometric complexity, trained", "number", ("complexity", "trained")),
-        Figure("Complexity", "Correlation of trained and initial geometry", "number", ("complexity", "moved", "corr")),
-    ]
-
-
-SECTION = Section(order=70, measure=measure, figures=figures, panel="numbers")
+FIGURES = {
+    "Complexity": (
+        Figure("Geometric complexity, trained", "complexity.trained"),
+        Figure("Correlation of trained and initial geometry", "complexity.moved.corr"),
+    )
+}
+SECTION = Section(order=70, measure=measure, figures=FIGURES, panel="numbers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import torch
@@ -16,6 +16,7 @@ from netgrain.auditing.places import Place
 from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
+from netgrain.runtime.randomness import generator_for
 
 Report = Mapping[str, Any]  # plain values by key, as in the JSON file
 
@@ -43,22 +44,32 @@ class Subject:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.X.shape[1:])
 
+    def some_samples(self, count: int, use: str) -> Tensor:
+        """Random samples, chosen by the seed."""
+        return self.X[torch.randperm(len(self.X), generator=generator_for(self.seed, use))[:count]]
+
+
+Level = Literal["good", "note", "warn", "bad"]
+
 
 class Sentence(TypedDict):
     """One finding: its level, the finding itself, and what it means."""
 
-    level: Literal["good", "note", "warn", "bad"]
+    level: Level
     text: str
     more: str
 
 
-class Figure(NamedTuple):
-    """One number for the tables: where it is in the report, and how it is written."""
+def said(text: str, more: str, level: Level = "note") -> Sentence:
+    return {"level": level, "text": text, "more": more}
 
-    group: str
+
+class Figure(NamedTuple):
+    """One number for the tables: where it is in the report (keys with dots between), and how it is written."""
+
     label: str
-    kind: Literal["number", "share", "text"]
-    path: tuple[str, ...]
+    path: str
+    kind: Literal["number", "share", "text"] = "number"
     meaning: str = ""
 
 
@@ -69,13 +80,13 @@ class Section:
     `order` is its place in the report and on the page. `measure` returns parts of the report by their keys; parts of
     several sections under one key are joined. The body of the page is templates/sections/KEY.html.jinja, KEY being the
     name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`. A section
-    without a template has its `figures` only.
+    without a template has its `figures` only: the numbers of each group, by its name.
     """
 
     order: int
     measure: Callable[[Subject], dict[str, Any]]
     sentences: Callable[[Report], list[Sentence]] = lambda _: []
-    figures: Callable[[Report], list[Figure]] = lambda _: []
+    figures: Mapping[str, tuple[Figure, ...]] = field(default_factory=dict)
     panel: str = ""
     title: str = ""
 
@@ -89,9 +100,9 @@ def estimate(value: Estimate) -> dict[str, Any]:
     return {k: found[k] for k in ("value", "stderr", "n")}
 
 
-def number(value: float) -> float | None:
+def number(value: float | Tensor) -> float | None:
     """Six digits; None where it is not finite."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return float(f"{float(value):.6g}") if math.isfinite(value) else None
 
 
 def numbers(values: Tensor) -> list[float | None]:

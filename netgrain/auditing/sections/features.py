@@ -14,7 +14,7 @@ def measure(subject: Subject) -> dict[str, Any]:
     rows = [
         {
             "directions": len(axes.values) - k,
-            "variance": number(float(1 - found.variance[:k].sum() / total)),
+            "variance": number(1 - found.variance[:k].sum() / total),
             "accuracy": estimate(accuracy),
         }
         for k, accuracy in sorted(found.by_count.items(), reverse=True)
@@ -30,7 +30,7 @@ def _named(subject: Subject) -> list[dict[str, Any]] | None:
     names = subject.features or tuple(f"feature {i}" for i in range(X.shape[1]))
     share = subject.G.matrix().diagonal() * X.flatten(1).double().var(0)
     share = share / share.sum()
-    return [{"name": names[i], "share": number(float(share[i]))} for i in share.argsort(descending=True).tolist()]
+    return [{"name": names[i], "share": number(share[i])} for i in share.argsort(descending=True).tolist()]
 
 
 SECTION = Section(order=50, measure=measure, title="Features")

@@ -10,7 +10,7 @@ import torch
 from netgrain.auditing.axes import Axes
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.label_relevance import Relevance
-from netgrain.auditing.places import how, where
+from netgrain.auditing.places import SHARES, how, where
 from netgrain.auditing.sections.contract import (
     Figure,
     Report,
@@ -21,6 +21,7 @@ from netgrain.auditing.sections.contract import (
     number,
     numbers,
     percent,
+    said,
 )
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.spectrum import NULL
@@ -69,8 +70,8 @@ def _geometry(subject: Subject) -> dict[str, Any]:
         "effective_rank": estimate(G.effective_rank),
         "d": G.d,
         "known": axes.known,
-        "largest": number(float(axes.values[0] / axes.values.mean())),
-        **{f"directions_{round(100 * s)}": G.directions_for(s) for s in (0.5, 0.9, 0.99)},
+        "largest": number(axes.values[0] / axes.values.mean()),
+        **{f"directions_{round(100 * s)}": G.directions_for(s) for s in SHARES},
         "notes": list(G.about.notes),
         "zero": False,
     }
@@ -95,15 +96,19 @@ def curve_index(d: int) -> list[int]:
     return sorted({min(d - 1, round(d ** (j / (CURVE_POINTS - 1))) - 1) for j in range(CURVE_POINTS)})
 
 
+def spectrum_of(axes: Axes) -> list[float | None]:
+    """Eigenvalues relative to their mean, at those ranks."""
+    return numbers(axes.values[torch.tensor(curve_index(len(axes.values)))] / axes.values.mean())
+
+
 def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
     index = curve_index(len(axes.values))
     at = torch.tensor(index)
     data = found.spectrum / found.spectrum.mean()
     along = found.variance / found.variance.mean()
-    network = numbers(axes.values[at] / axes.values.mean())
     return {
         "index": index,
-        "network": [v if i < axes.known else None for i, v in zip(index, network, strict=True)],
+        "network": [v if i < axes.known else None for i, v in zip(index, spectrum_of(axes), strict=True)],
         "flat": [1.0] * len(index),
         "data": numbers(data[at]),
         "data_along": numbers(along[at]),
@@ -126,7 +131,6 @@ def _said_of_grain(r: Report) -> Sentence:
         "directions. The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the "
         "outputs by the input. It depends on where it is taken: at the origin, at the data and at noise it differs."
     )
-    place = f"(G {g['where']})"
     if g["largest"] < ALIKE:
         text = f"{model} has no grain to speak of: its strongest direction is {g['largest']:.3g} times an average one"
     else:
@@ -134,7 +138,7 @@ def _said_of_grain(r: Report) -> Sentence:
             f"{model} reacts {g['largest']:.3g} times as strongly to its strongest direction as to an average one, and "
             f"{g['directions_90']} of {g['d']} directions carry 90 % of G"
         )
-    return {"level": "note", "text": f"{text} {place}.", "more": more}
+    return said(f"{text} (G {g['where']}).", more)
 
 
 def _said_of_zeros(r: Report) -> Sentence | None:
@@ -144,73 +148,68 @@ def _said_of_zeros(r: Report) -> Sentence | None:
         return None
     if invisible:
         rest = f" {zeros - invisible} more have zero gain {place}." if zeros > invisible else ""
-        return {
-            "level": "warn",
-            "text": f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
-            "more": "They are lost before the first activation (by a stride, a crop or an average), so they change "
+        return said(
+            f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
+            "They are lost before the first activation (by a stride, a crop or an average), so they change "
             "nothing at any input, whatever the weights are. netgrain read this off the traced network and confirmed "
             "it on other ones.",
-        }
+            "warn",
+        )
     unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
-    return {
-        "level": "note",
-        "text": f"{zeros} of {d} directions have zero gain {place}.",
-        "more": "That is a statement about this place only. Elsewhere the network may react to them, and training may "
+    return said(
+        f"{zeros} of {d} directions have zero gain {place}.",
+        "That is a statement about this place only. Elsewhere the network may react to them, and training may "
         f"use them.{unknown}",
-    }
+    )
 
 
 def _said_of_noise(r: Report) -> Sentence | None:
     g = r["geometry"]
     if g["known"] >= g["d"]:
         return None
-    return {
-        "level": "warn",
-        "text": f"Only the first {g['known']} of {g['d']} eigenvalues are known: the others are below the noise of "
+    return said(
+        f"Only the first {g['known']} of {g['d']} eigenvalues are known: the others are below the noise of "
         f"{g['members']} networks.",
-        "more": "Directions found with three quarters of the networks were measured on the others. Beyond that rank "
+        "Directions found with three quarters of the networks were measured on the others. Beyond that rank "
         "those react more than twice as strongly as it looked, so the spectrum is drawn up to there. The numbers of "
         "directions for 90 and 99 % are lower bounds, and the share of the variance outside the leading ones is an "
         "upper bound. Ask for more networks (members=, --members) to know more.",
-    }
+        "warn",
+    )
 
 
 def _said_of_variance(r: Report) -> Sentence:
-    return {
-        "level": "note",
-        "text": f"{percent(r['leading']['weak_variance'])} of the variance of {r['data']['name']} lies outside the "
+    return said(
+        f"{percent(r['leading']['weak_variance'])} of the variance of {r['data']['name']} lies outside the "
         f"{r['leading']['count']} leading directions.",
-        "more": r["leading"]["definition"],
-    }
+        r["leading"]["definition"],
+    )
 
 
 # --- shown ------------------------------------------------------------------------------------------------------------
 
 
-def figures(report: Report) -> list[Figure]:
-    """The numbers about the geometry and about its leading directions."""
-    geometry, leading, definition = "Geometry", "Leading directions", report.get("leading")
-    inside = str((definition.get("definition") if isinstance(definition, dict) else None) or "")
-    return [
-        Figure(geometry, "Taken", "text", ("geometry", "where")),
-        Figure(geometry, "How", "text", ("geometry", "how")),
-        Figure(geometry, "Correlation with the true geometry", "number", ("geometry", "corr_with_truth")),
-        Figure(geometry, "Input dimension", "number", ("geometry", "d")),
-        Figure(geometry, "Trace", "number", ("geometry", "trace"), "Sum of all eigenvalues of G = E[JᵀJ]."),
-        Figure(geometry, "Effective rank", "number", ("geometry", "effective_rank"),
-               "How many directions of equal weight would be as spread out as this spectrum."),
-        Figure(geometry, "Strongest direction", "number", ("geometry", "largest"), "1 is the average direction."),
-        Figure(geometry, "Eigenvalues above the noise", "number", ("geometry", "known"),
-               "All of them where nothing was sampled."),
-        Figure(geometry, "Zero gain where G is taken", "number", ("zero", "at_probe")),
-        Figure(geometry, "Invisible", "number", ("zero", "invisible"),
-               "Lost before the first activation: no input makes the network react to them."),
-        *(Figure(geometry, f"Directions for {share} %", "number", ("geometry", f"directions_{share}"),
-                 "of the trace of G") for share in (50, 90, 99)),
-        Figure(leading, "Number of directions", "number", ("leading", "count"), inside),
-        Figure(leading, "Data variance inside", "share", ("leading", "data_variance")),
-        Figure(leading, "Data variance outside", "share", ("leading", "weak_variance")),
-    ]  # fmt: skip
-
-
-SECTION = Section(order=10, measure=measure, sentences=sentences, figures=figures, panel="overview")
+FIGURES = {
+    "Geometry": (
+        Figure("Taken", "geometry.where", "text"),
+        Figure("How", "geometry.how", "text"),
+        Figure("Correlation with the true geometry", "geometry.corr_with_truth"),
+        Figure("Input dimension", "geometry.d"),
+        Figure("Trace", "geometry.trace", meaning="Sum of all eigenvalues of G = E[JᵀJ]."),
+        Figure("Effective rank", "geometry.effective_rank",
+               meaning="How many directions of equal weight would be as spread out as this spectrum."),
+        Figure("Strongest direction", "geometry.largest", meaning="1 is the average direction."),
+        Figure("Eigenvalues above the noise", "geometry.known", meaning="All of them where nothing was sampled."),
+        Figure("Zero gain where G is taken", "zero.at_probe"),
+        Figure("Invisible", "zero.invisible",
+               meaning="Lost before the first activation: no input makes the network react to them."),
+        *(Figure(f"Directions for {share} %", f"geometry.directions_{share}", meaning="of the trace of G")
+          for share in (50, 90, 99)),
+    ),
+    "Leading directions": (
+        Figure("Number of directions", "leading.count", meaning=LEADING_MEANS),
+        Figure("Data variance inside", "leading.data_variance", "share"),
+        Figure("Data variance outside", "leading.weak_variance", "share"),
+    ),
+}  # fmt: skip
+SECTION = Section(order=10, measure=measure, sentences=sentences, figures=FIGURES, panel="overview")

@@ -13,6 +13,7 @@ from netgrain.auditing.sections.contract import (
     Subject,
     estimate,
     percent,
+    said,
     with_error,
 )
 from netgrain.auditing.signals import word_for
@@ -57,16 +58,14 @@ def _said_of_difficulty(r: Report) -> Sentence:
         "thousandth, very weak below."
     )
     if inside["value"] is None:
-        text = "No single direction carries the label. It may depend on many at once."
-        return {"level": "warn", "text": text, "more": more}
-    return {
-        "level": "note",
-        "text": f"Fresh networks react {10 ** -difficulty['value']:.2g} times as strongly to the directions that carry "
+        return said("No single direction carries the label. It may depend on many at once.", more, "warn")
+    return said(
+        f"Fresh networks react {10 ** -difficulty['value']:.2g} times as strongly to the directions that carry "
         f"the label as to an average one: {labels['words']} (difficulty "
         f"{with_error(difficulty['value'], difficulty['stderr'])}). The leading directions hold {percent(inside)} of "
         "what single directions reveal about the label.",
-        "more": more,
-    }
+        more,
+    )
 
 
 def _said_of_rule(r: Report) -> Sentence | None:
@@ -75,30 +74,26 @@ def _said_of_rule(r: Report) -> Sentence | None:
     if everything["value"] is None or inside["value"] is None:
         return None
     outside = "" if weak["value"] is None else f", {percent(weak)} with the others alone"
-    return {
-        "level": "note",
-        "text": f"A linear rule gets {percent(everything)} right with all directions, {percent(inside)} with the "
+    return said(
+        f"A linear rule gets {percent(everything)} right with all directions, {percent(inside)} with the "
         f"leading ones{outside} (always guessing the largest class: {100 * linear['chance']:.0f} %).",
-        "more": "A linear discriminant, learnt on one half of the samples and tested on the other, both ways round. No "
+        "A linear discriminant, learnt on one half of the samples and tested on the other, both ways round. No "
         "network is involved: it shows how much linear signal the data have in which directions.",
-    }
+    )
 
 
-def figures(_: Report) -> list[Figure]:
-    """The numbers about the label."""
-    group = "Labels"
-    return [
-        Figure(group, "Class-mean signal inside", "share", ("labels", "mean_difference"),
+FIGURES = {
+    "Labels": (
+        Figure("Class-mean signal inside", "labels.mean_difference", "share",
                "Share of the differences between class means that lies in leading directions."),
-        *(Figure(group, f"Linear rule, {which} directions", "share", ("labels", "linear", which), "accuracy")
+        *(Figure(f"Linear rule, {which} directions", f"labels.linear.{which}", "share", "accuracy")
           for which in ("all", "leading", "weak")),
-        Figure(group, "Chance", "share", ("labels", "linear", "chance")),
-        Figure(group, "Non-linear signal inside", "share", ("labels", "nonlinear"),
+        Figure("Chance", "labels.linear.chance", "share"),
+        Figure("Non-linear signal inside", "labels.nonlinear", "share",
                "By distance correlation with the class along each direction."),
-        Figure(group, "Difficulty", "number", ("labels", "difficulty"),
-               "Logarithm of an average eigenvalue over that where the label is; no prediction of accuracy."),
-        Figure(group, "Reaction in words", "text", ("labels", "words")),
-    ]  # fmt: skip
-
-
-SECTION = Section(order=30, measure=measure, sentences=sentences, figures=figures, title="Labels")
+        Figure("Difficulty", "labels.difficulty",
+               meaning="Logarithm of an average eigenvalue over that where the label is; no prediction of accuracy."),
+        Figure("Reaction in words", "labels.words", "text"),
+    )
+}  # fmt: skip
+SECTION = Section(order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels")

@@ -24,7 +24,7 @@ def measure(subject: Subject) -> dict[str, Any]:
     except NetgrainError:
         return {"layers": []}  # modules without layers of their own to look into
     rows = [
-        {"name": name, **{g: number(float(profile.gains[j, l])) for j, g in enumerate(chosen)}}
+        {"name": name, **{g: number(profile.gains[j, l]) for j, g in enumerate(chosen)}}
         for l, name in enumerate(profile.names)
     ]
     return {"layers": rows}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from netgrain.auditing import pictures
-from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers
+from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers, said
 from netgrain.geometry.scores import prune, score
 
 BINS = 20
@@ -53,7 +53,7 @@ def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
 
     def entry(i: int) -> dict[str, Any]:
         picture = pictures.sample(X[i], dark, bright) if drawn else None
-        return {"index": i, "score": number(float(scores[i])), "picture": picture}
+        return {"index": i, "score": number(scores[i]), "picture": picture}
 
     found = []
     for c in range(min(len(names), CLASSES_SHOWN)):
@@ -68,21 +68,16 @@ def sentences(report: Report) -> list[Sentence]:
     """How many samples are kept."""
     samples = report["samples"]
     return [
-        {
-            "level": "note",
-            "text": f"{len(samples['kept'])} of {report['data']['samples']} samples stay when the lowest-scored "
+        said(
+            f"{len(samples['kept'])} of {report['data']['samples']} samples stay when the lowest-scored "
             f"{100 * (1 - samples['keep']):.0f} % of each class are dropped.",
-            "more": "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean "
+            "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean "
             "of all samples: how strongly fresh networks react along it. What all samples share would otherwise weigh "
             "most in faint ones. The list of kept samples can be downloaded under Samples; whether pruning by scores "
             "helps was measured in docs/reproduction.md (tables 1 and 2, scores without subtracting the mean).",
-        }
+        )
     ]
 
 
-def figures(_: Report) -> list[Figure]:
-    """The share that is kept."""
-    return [Figure("Samples", "Share of samples kept", "share", ("samples", "keep"))]
-
-
-SECTION = Section(order=40, measure=measure, sentences=sentences, figures=figures, title="Samples")
+FIGURES = {"Samples": (Figure("Share of samples kept", "samples.keep", "share"),)}
+SECTION = Section(order=40, measure=measure, sentences=sentences, figures=FIGURES, title="Samples")
