@@ -30,14 +30,6 @@ class NeedsMembers(Exception):
     """The channel has no Gaussian formula here; its law has to be observed on members."""
 
 
-class AtKink(Exception):
-    """At the origin an activation sits exactly on a kink, or a maximum on a tie."""
-
-
-class NormalisesNothing(Exception):
-    """A normalisation layer (named) sees a constant, where it has no slope."""
-
-
 def moved_or_none(move: Callable[[Moment], Moment], moment: Moment | None) -> Moment | None:
     return None if moment is None else move(moment)
 
@@ -89,8 +81,6 @@ class ConstantChannel(Channel):
         return torch.full((1, 1), self.value, dtype=torch.float64)
 
     def slope_kernel(self, activation: Activation) -> Moment:
-        if self.value in activation.kinks:
-            raise AtKink
         slope = float(activation.derivative(torch.tensor(self.value, dtype=torch.float64)))
         return ones(self.sizes).scaled(slope**2)
 
@@ -326,8 +316,6 @@ class ObservedChannel(Channel):
 def activated(activation: Activation, channel: Channel) -> Channel:
     """The channel after an activation."""
     if isinstance(channel, ConstantChannel):
-        if channel.value in activation.kinks:
-            raise AtKink
         return ConstantChannel(float(activation(torch.tensor(channel.value, dtype=torch.float64))), channel.sizes)
     if isinstance(channel, GaussianChannel | BiasOnly):
         return Activated(activation, channel)

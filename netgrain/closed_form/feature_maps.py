@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from netgrain.families.trace import Step, Unsupported
 
 CHANNEL = -1
 Axes = tuple[tuple[int, ...], ...]
+StepKind = Literal["exact", "wide limit", "observed", "local"]  # how well a step is followed
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,7 @@ class Slope:
 
     activation: Activation
     of: Channel
+    step: Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,7 @@ class Gain:
     """A gradient was multiplied by one number per channel (a batch norm with data statistics)."""
 
     values: Tensor  # (channels,)
+    step: Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,7 @@ class Choice:
 
     winners: Tensor  # (points, channels, output positions) → input position
     sizes: tuple[int, ...]  # of the input positions
+    step: Step
 
 
 Factor = Slope | Gain | Choice

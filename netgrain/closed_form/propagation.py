@@ -18,7 +18,7 @@ from netgrain.closed_form.channels import (
     Points,
     sum_or_none,
 )
-from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, Term
+from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
 from netgrain.closed_form.moments import Full, Moment, identity, ones
 from netgrain.closed_form.rules import RULES, Pass
 from netgrain.closed_form.rules.pointwise import elementwise
@@ -53,8 +53,7 @@ class Propagation:
         self.buffers = buffers or {}
         self.observing = seen is not None
         self.data_statistics = data_statistics
-        self.at_origin = points is None
-        self.exact = True
+        self.kinds: dict[int, StepKind] = {}  # of steps that are not followed exactly
         self.weights: Moment | None = None
         self.narrowest = 2**31  # of the layers whose pre-activations were taken to be Gaussian
         self.errors: dict[str, float] = {}  # relative standard errors of variances that were drawn, not read
@@ -143,6 +142,16 @@ class Propagation:
         squares = 1.0 if isinstance(self.output, int) else 2.0
         y.receive(0, Term(ones(y.sizes).scaled(squares / count)))
 
+    @property
+    def exact(self) -> bool:
+        """Whether every step is followed exactly at any width."""
+        return not self.kinds
+
+    def steps(self) -> list[tuple[StepKind, str]]:
+        """How well each step is followed, and where it is."""
+        needed = self.trace.needed()
+        return [(self.kinds.get(s.index, "exact"), s.where) for s in self.trace.steps if s.index in needed]
+
     # --- what rules ask ---------------------------------------------------------------------------------------
 
     def law(self, weight: Weight, step: Step) -> TensorLaw:
@@ -175,8 +184,8 @@ class Propagation:
     def buffer(self, weight: Weight) -> Tensor:
         return self.buffers[weight.name]
 
-    def inexact(self, why: str) -> None:
-        self.exact = False
+    def note(self, step: Step, kind: StepKind) -> None:
+        self.kinds[step.index] = kind
 
     def leaves_out(self, what: str) -> None:
         self.left_out.append(what)
@@ -199,7 +208,8 @@ class Propagation:
         if not random:
             return replace(term, factors=())
         if self.observing:
-            self.exact = False
+            for f in random:
+                self.note(f.step, "observed")
             self.leaves_out("slopes are observed on members")
             seen = [f.of.values.shape[1] for f in random if isinstance(f, Slope) and isinstance(f.of, ObservedChannel)]
             self.narrowest = min(self.narrowest, *seen) if seen else self.narrowest
@@ -210,7 +220,7 @@ class Propagation:
         assert isinstance(slope, Slope)
         weights = term.weights
         if isinstance(slope.of, GaussianChannel):
-            self.exact = False
+            self.note(slope.step, "wide limit")
             self.narrowest = min(self.narrowest, slope.of.width)
             self.positions = max(self.positions, math.prod(slope.of.sizes))
             if (tied := slope.of.dependence(slope.activation)) is not None:

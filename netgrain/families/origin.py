@@ -7,29 +7,40 @@ equals Gaussian(1). A normalisation layer that sees a constant at the origin has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from netgrain.families.activations import recorded_activation
+from netgrain.families.activations import activation_of, recorded_activation
 from netgrain.families.calls import watching
+from netgrain.families.ends import LINEAR, SUMS
 from netgrain.families.gradients import gradients
-from netgrain.families.initialisation import Initialisation
 from netgrain.families.members import double_copy, forward
 from netgrain.families.outputs import Output, select
 from netgrain.families.probes import Gaussian, Origin, Probe
 from netgrain.families.reasons import Reason
-from netgrain.families.trace import Ref, Trace, refs_in, weights_in
+from netgrain.families.trace import WEIGHTED, Ref, Step, Trace, Unsupported, Weight, record, refs_in
 from netgrain.runtime.errors import NetgrainError
 
 SMALL = 1e-3  # σ that stands for σ → 0 where the network is not homogeneous: small, yet well inside float32
-NORMS = tuple(
-    getattr(nn, name)
-    for name in ("LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
-    if hasattr(nn, name)
-)
+# normalisations of one sample, and their arguments after the tensor
+NORMS = {
+    "layer_norm": ("normalized_shape", "weight", "bias", "eps"),
+    "group_norm": ("num_groups", "weight", "bias", "eps"),
+    "rms_norm": ("normalized_shape", "weight", "eps"),
+    "instance_norm": ("running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+}
+# steps that are linear in one tensor, up to a shift
+ONE_BY_ONE = WEIGHTED | LINEAR | {"batch_norm", "pad", "interpolate", "upsample", "flip", "roll", "narrow", "detach"}
+ONE_BY_ONE |= {"chunk", "split", "unbind", "tensor_split", "expand", "expand_as", "repeat", "view_as", "reshape_as"}
+ONE_BY_ONE |= {"swapaxes", "moveaxis", "t", "imul", "itruediv", "true_divide", "identity", "positive", "type_as"}
+# steps that are differentiable everywhere
+SMOOTH = {"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"}
+SMOOTH |= {"matmul", "rmatmul", "mm", "bmm", "baddbmm", "einsum", "mul", "rmul", "imul", "multiply"}
 
 
 @dataclass(frozen=True)
@@ -90,13 +101,14 @@ class Resolved:
 
 def probe_used(probe: Probe | None, model: nn.Module, input_shape: tuple[int, ...], output: Output) -> Resolved:
     """Turn None and Origin() into something well defined for this model."""
+    return resolved(probe, lambda: at_origin(model, input_shape, output))
+
+
+def resolved(probe: Probe | None, at_origin: Callable[[], AtOrigin]) -> Resolved:
+    """The probe itself, or what stands for the origin that was asked for (Origin) or taken by default (None)."""
     if probe is not None and not isinstance(probe, Origin):
         return Resolved(probe, probe)
-    return resolved(probe, at_origin(model, input_shape, output))
-
-
-def resolved(probe: Probe | None, found: AtOrigin) -> Resolved:
-    """What stands for the origin, which was asked for (Origin) or taken by default (None)."""
+    found = at_origin()
     if found.kind == "smooth":
         return Resolved(Origin(), probe)
     sigma = found.sigma
@@ -113,20 +125,164 @@ def resolved(probe: Probe | None, found: AtOrigin) -> Resolved:
     )
 
 
-# --- by trying ------------------------------------------------------------------------------------------------------
+# --- by reading the steps -------------------------------------------------------------------------------------------
 
 
 def at_origin(model: nn.Module, input_shape: tuple[int, ...], output: Output = "all") -> AtOrigin:
-    """What one network does at the origin, found by differences in double precision where it allows that."""
+    """What one network does at the origin: its steps tell, or differences where they cannot."""
+    double = double_copy(model, input_shape)
+    found = None if callable(output) else origin_from_steps(double, input_shape)
+    return origin_by_trying(double, input_shape, output) if found is None else found
+
+
+def is_smooth(trace: Trace) -> bool:
+    """Whether every step is differentiable wherever it is taken."""
+    return all(_kind(step) in ("linear", "smooth") for step in trace.steps)
+
+
+def _kind(step: Step) -> str:
+    """What is known of a step: "linear" (with a shift, perhaps), "smooth", "activation", "max", "norm", or ""."""
+    refs = list(refs_in((step.args, step.kwargs)))
+    if (activation := recorded_activation(step)) is not None and len(refs) == 1:
+        return "activation" if activation.kinks or activation.homogeneous else "smooth"
+    if "max_pool" in step.name or step.name in NORMS:
+        return "max" if "max_pool" in step.name else "norm"
+    alone = len(refs) == 1 and bool(step.args) and isinstance(step.args[0], Ref)
+    if step.name in SUMS or (alone and step.name in ONE_BY_ONE):
+        return "linear"
+    return "smooth" if step.name in SMOOTH else ""
+
+
+def origin_from_steps(model: nn.Module, input_shape: tuple[int, ...]) -> AtOrigin | None:
+    """From the steps of a pass over 0, εv and −εv; None where a step is not known, or the model cannot be traced."""
+    direction, step = _short_step(model, input_shape)
+    look = _AtOrigin()
+    try:
+        trace = record(model, torch.cat([0 * direction, step * direction, -step * direction]), look=look)
+    except Unsupported:
+        return None
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    live = [s for s in trace.steps if s.index in trace.needed(passes=lambda s: _passes(s, tensors))]
+    if any(not _kind(s) or s.index in look.unclear for s in live):
+        return None
+    if (constant := next((s for s in live if s.index in look.constants), None)) is not None:
+        return AtOrigin("constant norm", where=constant.module or constant.name)
+    if not any(s.index in look.kinks for s in live):
+        return AtOrigin("smooth")
+    return AtOrigin("kink", _is_homogeneous(live, tensors))
+
+
+@dataclass(eq=False)
+class _AtOrigin:
+    """Looks at what enters the steps of a pass over 0, εv and −εv."""
+
+    kinks: set[int] = field(default_factory=set)  # steps with entries on a kink, or ties of a maximum, that v moves
+    constants: set[int] = field(default_factory=set)  # norms that see a constant
+    unclear: set[int] = field(default_factory=set)  # the three inputs are not one after the other
+
+    def __call__(self, index: int, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        x = args[0] if args and isinstance(args[0], Tensor) else None
+        activation = activation_of(function, args, kwargs)
+        if x is None or not (name in NORMS or "max_pool" in name or (activation is not None and activation.kinks)):
+            return
+        if len(x) != 3:
+            self.unclear.add(index)
+        elif name in NORMS:
+            if _sees_constant(name, x[:1], args, kwargs):
+                self.constants.add(index)
+        elif activation is None:
+            if _ties(x, function(x, *args[1:], **{**kwargs, "return_indices": True})[1]):
+                self.kinks.add(index)
+        elif any(bool(((x[0] == kink) & (x[1:] != kink).any(0)).any()) for kink in activation.kinks):
+            self.kinks.add(index)
+
+
+def _ties(x: Tensor, winners: Tensor) -> bool:
+    """Whether different entries of a window win at εv and at −εv that are equal at 0."""
+    here, ahead, behind = x[0].flatten(1), winners[1].flatten(1), winners[2].flatten(1)
+    apart = (here.gather(1, ahead) - here.gather(1, behind)).abs()
+    rounding = 1e3 * torch.finfo(x.dtype).eps * float(here.abs().max())
+    return bool(((ahead != behind) & (apart <= rounding)).any())
+
+
+def _sees_constant(name: str, x: Tensor, args: Any, kwargs: Any) -> bool:
+    """Whether some of what a normalisation divides by is no larger than its ε."""
+    given = dict(zip(NORMS[name], args[1:], strict=False)) | kwargs
+    if not given.get("use_input_stats", True):
+        return False
+    if name == "group_norm":
+        groups = x.reshape(len(x), given["num_groups"], -1)
+    else:
+        groups = x.flatten(-len(given["normalized_shape"])) if "normalized_shape" in given else x.flatten(2)
+    spread = groups.square().mean(-1) if name == "rms_norm" else groups.var(-1, unbiased=False)
+    eps = given.get("eps", 1e-5)
+    return bool((spread <= (torch.finfo(torch.float32).eps if eps is None else eps)).any())
+
+
+def _passes(step: Step, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether gradients pass a step: not through weights that are all zero."""
+    if step.name not in WEIGHTED or len(step.args) < 2 or not isinstance(step.args[1], Weight):
+        return True
+    return bool(tensors[step.args[1].name].any())
+
+
+def _is_homogeneous(steps: Sequence[Step], tensors: Mapping[str, Tensor]) -> bool:
+    """f(cx) − f(0) = c·(f(x) − f(0)) for c ≥ 0: no shift below an activation, none that curves.
+
+    A maximum over positions allows the bias of a convolution, which is the same for all of them.
+    """
+    scales, shifted = {Ref(-1)}, set[Ref]()
+    for step in steps:
+        refs, kind = set(refs_in((step.args, step.kwargs))), _kind(step)
+        own = refs <= scales
+        made = {Ref(step.index, i) for i in range(len(step.shapes))}
+        activation = recorded_activation(step)
+        if kind in ("smooth", "norm") or (activation is not None and not (own and activation.homogeneous)):
+            return False
+        if kind == "max" and not refs <= scales | shifted:
+            return False
+        if own and not _adds(step, tensors):
+            scales |= made
+        elif (own and step.name.startswith("conv")) or (kind == "max" and not own):
+            shifted |= made
+    return True
+
+
+def _adds(step: Step, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step adds something that does not depend on x."""
+    if step.name in WEIGHTED:
+        added = step.args[2:3] or (step.kwargs.get("bias"),)
+    elif step.name == "batch_norm":
+        names = ("running_mean", "running_var", "weight", "bias")
+        given = dict(zip(names, step.args[1:], strict=False)) | step.kwargs
+        added = (given["running_mean"], given.get("bias"))
+    elif step.name in SUMS:
+        added = step.args[0] if isinstance(step.args[0], tuple) else step.args
+    else:
+        added = (step.kwargs.get("value"),) if step.name == "pad" else ()
+    return any(
+        bool(tensors[a.name].any()) if isinstance(a, Weight) else bool(a) and not isinstance(a, Ref) for a in added
+    )
+
+
+# --- by trying ------------------------------------------------------------------------------------------------------
+
+
+def _short_step(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Tensor, float]:
+    """A direction v, and an ε that the precision of the model allows."""
+    weight = next(model.parameters())
+    direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(weight)
+    return direction, 1e-6 if weight.dtype == torch.float64 else 1e-3
+
+
+def origin_by_trying(model: nn.Module, input_shape: tuple[int, ...], output: Output) -> AtOrigin:
+    """From differences of gradients, in double precision where the model allows that."""
     if (name := _normalises_nothing(model, input_shape)) is not None:
         return AtOrigin("constant norm", where=name)
-    double = double_copy(model, input_shape)
-    weight = next(double.parameters())
-    step = 1e-6 if weight.dtype == torch.float64 else 1e-3
-    direction = torch.randn(1, *input_shape, generator=torch.Generator().manual_seed(0)).to(weight)
+    direction, step = _short_step(model, input_shape)
 
     def slope(x: Tensor) -> Tensor:
-        return gradients(double, x, _one_mixture(output)).flatten()
+        return gradients(model, x, _one_mixture(output)).flatten()
 
     here, ahead, behind = slope(0 * direction), slope(step * direction), slope(-step * direction)
     scale = max(float(v.norm()) for v in (here, ahead, behind))
@@ -145,58 +301,26 @@ def _one_mixture(output: Output) -> Output:
     return mixed
 
 
+class _Norms(TorchFunctionMode):
+    """Notices normalisations that see a constant, in a module that cannot be traced."""
+
+    found = False
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(function, "__name__", "")
+        if name in NORMS and args:
+            self.found = self.found or _sees_constant(name, args[0], args, kwargs or {})
+        return function(*args, **(kwargs or {}))
+
+
 def _normalises_nothing(model: nn.Module, input_shape: tuple[int, ...]) -> str | None:
-    """The first normalisation layer whose input at the origin is constant over what it normalises."""
-    if not any(isinstance(m, NORMS) for m in model.modules()):
-        return None
-    found: list[str] = []
+    """The first module that normalises a constant at the origin."""
+    first: list[str] = []
 
-    def look(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if found or not isinstance(module, NORMS) or not inputs or not isinstance(inputs[0], Tensor):
-            return
-        if _is_constant(module, inputs[0]):
-            found.append(name)
+    def leave(name: str, _module: nn.Module, _output: Any) -> None:
+        if norms.found and not first:
+            first.append(name)
 
-    with torch.no_grad(), watching(model, entering=look):
+    with torch.no_grad(), watching(model, leaving=leave), _Norms() as norms:
         forward(model, torch.zeros(1, *input_shape).to(next(model.parameters())))
-    return found[0] if found else None
-
-
-def _is_constant(module: nn.Module, x: Tensor) -> bool:
-    if isinstance(module, nn.GroupNorm):
-        groups = x.reshape(len(x), module.num_groups, -1)
-    elif isinstance(shape := getattr(module, "normalized_shape", None), tuple):
-        groups = x.flatten(-len(shape))
-    else:
-        groups = x.flatten(2)
-    spread = groups.square().mean(-1) if type(module).__name__ == "RMSNorm" else groups.var(-1, unbiased=False)
-    eps = getattr(module, "eps", None)
-    return bool((spread <= (eps if isinstance(eps, float) else 1e-5)).any())
-
-
-# --- by reading -----------------------------------------------------------------------------------------------------
-
-
-def is_homogeneous(trace: Trace, initialisation: Initialisation) -> bool:
-    """f(cx) − f(0) = c·(f(x) − f(0)) for c ≥ 0, read off the steps: no bias below an activation, none that curves.
-
-    Steps that are neither activations nor normalisations nor maxima are taken to be linear, as those with a closed
-    form are.
-    """
-    scales = {Ref(-1)}
-    for step in trace.steps:
-        refs = list(refs_in((step.args, step.kwargs)))
-        own = all(r in scales for r in refs)
-        weights = list(weights_in((step.args, step.kwargs)))
-        activation = recorded_activation(step)
-        if activation is not None or "norm" in step.name or "max_pool" in step.name:
-            if not own or (activation is not None and not activation.homogeneous):
-                return False
-            if "norm" in step.name and step.name != "batch_norm":
-                return False
-        laws = [initialisation.of(w.name) for w in weights if w.name.endswith("bias")]
-        if any(law.variance or law.mean for law in laws):
-            own = False
-        if own:
-            scales |= {Ref(step.index, i) for i in range(len(step.shapes))}
-    return True
+    return first[0] if first else None

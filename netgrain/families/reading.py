@@ -17,8 +17,9 @@ from netgrain.families.calls import ModuleCall, is_leaf, module_calls, watching
 from netgrain.families.ends import Entry, LastLayer, entry_of, last_layer_of
 from netgrain.families.initialisation import Initialisation
 from netgrain.families.members import Family, forward, member, model_dtype
-from netgrain.families.origin import AtOrigin, at_origin
+from netgrain.families.origin import AtOrigin, Resolved, at_origin, is_smooth, resolved
 from netgrain.families.outputs import Output
+from netgrain.families.probes import Probe
 from netgrain.families.reasons import Reason
 from netgrain.families.trace import Trace, Unsupported, record
 from netgrain.families.untraced import entry_by_trying, last_layer_by_trying
@@ -231,7 +232,8 @@ class Reading:
         Returns
         -------
         AtOrigin
-            Found on member 0 by differences in double precision.
+            Read off the steps of the module, where it can be traced; else found on member 0 by
+            differences in double precision.
 
         Examples
         --------
@@ -244,8 +246,37 @@ class Reading:
         AtOrigin(kind='kink', homogeneous=True, where='')
         """
         if output not in self._origins:
-            self._origins[output] = at_origin(self.member, self.input_shape, output)
+            smooth = isinstance(self.trace, Trace) and is_smooth(self.trace) and not callable(output)
+            self._origins[output] = AtOrigin("smooth") if smooth else at_origin(self.member, self.input_shape, output)
         return self._origins[output]
+
+    def probe_used(self, probe: Probe | None, output: Output = "all") -> Resolved:
+        """The probe that is really used: at a kink, a Gaussian stands for the origin.
+
+        Parameters
+        ----------
+        probe : Probe or None
+            The one that was asked for; None takes the origin where it is defined.
+        output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
+            Outputs whose gradients count.
+
+        Returns
+        -------
+        Resolved
+            The probe, and why it is another one.
+
+        Raises
+        ------
+        NetgrainError
+            If the origin was asked for and has no limit.
+
+        Examples
+        --------
+        >>> from torch import nn
+        >>> print(read(lambda: nn.Sequential(nn.Linear(3, 9), nn.Tanh()), (3,)).probe_used(None).text)
+        origin
+        """
+        return resolved(probe, lambda: self.at_origin(output))
 
 
 def _out_of_memory(error: BaseException | None) -> str | None:

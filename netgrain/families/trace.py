@@ -24,6 +24,7 @@ from netgrain.families.failures import tensors_in
 from netgrain.runtime.errors import NetgrainError
 
 T = TypeVar("T")
+Look = Callable[[int, str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], None]
 WEIGHTED = {"linear"} | {f"conv{turned}{n}d" for turned in ("", "_transpose") for n in (1, 2, 3)}
 # what a forward may ask of a tensor without looking at its numbers
 ABOUT_SHAPES = {"shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "grad", "names"}
@@ -100,18 +101,22 @@ class Trace:
     calls: tuple[tuple[str, str], ...] = ()  # name and class of every module without modules inside, in order
     looked_at: frozenset[str] = frozenset()  # parameters and buffers whose numbers became Python values
 
-    def needed(self) -> set[int]:
-        """Steps that the output depends on."""
+    def needed(self, passes: Callable[[Step], bool] = lambda _: True) -> set[int]:
+        """Steps that the output depends on, through steps that pass."""
         needed = {self.output.step}
         for step in reversed(self.steps):
-            if step.index in needed:
+            if step.index in needed and passes(step):
                 needed |= {ref.step for ref in refs_in((step.args, step.kwargs))}
         return needed
 
 
-def record(model: nn.Module, x: Tensor) -> Trace:
-    """Run the module on x, of shape (batch, *input_shape), and write down its steps."""
+def record(model: nn.Module, x: Tensor, *, look: Look | None = None) -> Trace:
+    """Run the module on x, of shape (batch, *input_shape), and write down its steps.
+
+    look: gets the index of each step, its name, function and real arguments, before it runs; outputs are not kept then.
+    """
     watch = _watching(model, x)
+    watch.look = look
     with torch.no_grad():
         y = _run(model, x, watch)
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
@@ -173,6 +178,7 @@ class _Watch(TorchFunctionMode):
     steps: list[Step] = field(default_factory=list)
     module: tuple[str, str] = ("", "Module")
     last: int | None = None  # the step to stop after
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -204,6 +210,8 @@ class _Watch(TorchFunctionMode):
         if any(isinstance(v, float) and math.isnan(v) for v in _plain_numbers((args, kwargs))):
             place = f" in '{self.module[0]}'" if self.module[0] else ""
             raise Unsupported(f"{name}{place} is given NaN")
+        if self.look is not None and name not in ABOUT_SHAPES:
+            self.look(len(self.steps), name, function, args, kwargs)
         out = self._run(name, function, args, kwargs)
         written = [t for t in touched if t._version != before[id(t)]]
         outputs = list(tensors_in(out))
@@ -222,7 +230,7 @@ class _Watch(TorchFunctionMode):
             self.module[1],
             tuple(tuple(t.shape) for t in outputs),
             # a later in-place layer may overwrite them
-            () if self.stand_in else tuple(t.clone() for t in outputs),
+            () if self.stand_in or self.look is not None else tuple(t.clone() for t in outputs),
         )
         for t in written:
             if not any(t is o for o in outputs) or len(self.storages[_storage(t)]) > 1:

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import AtKink, NeedsMembers, NormalisesNothing
+from netgrain.closed_form.channels import NeedsMembers
 from netgrain.closed_form.propagation import Propagation, times_vectors
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.members import Family, family_name, member, model_dtype
-from netgrain.families.origin import AtOrigin, Resolved, is_homogeneous, resolved
+from netgrain.families.origin import Resolved
 from netgrain.families.outputs import Output, checked_output, describe_output
-from netgrain.families.probes import Data, Origin, Probe
+from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import Reading
 from netgrain.families.trace import Trace, Unsupported, outputs_of, record
 from netgrain.geometry.correlation import fidelity
@@ -71,42 +71,21 @@ def closed_form_geometry(
     Raises Unsupported, which names the layer that has no closed form.
     """
     job = _job(reading, output, narrowest)
-    if probe is not None and not isinstance(probe, Origin):
-        place = Resolved(probe, probe)
-    else:
-        try:
-            return job.at_origin(probe)
-        except AtKink:
-            place = resolved(probe, job.kink())
-        except NormalisesNothing as e:
-            place = resolved(probe, AtOrigin("constant norm", where=str(e)))
-    try:
-        if keep is not None:
-            return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
-        return job.over_points(place, probes, tolerance, progress)
-    except NormalisesNothing as e:
-        raise Unsupported(f"'{e}' normalises a constant at a probe point") from e
-    except AtKink as e:
-        raise Unsupported("an activation sits on a kink at a probe point") from e
+    place = reading.probe_used(probe, output)
+    if place.at_origin:
+        return job.at_origin(place)
+    if keep is not None:
+        return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
+    return job.over_points(place, probes, tolerance, progress)
 
 
 @one_thread()
 def energies_along_points(reading: Reading, *, probe: Probe | None, output: Output, count: int) -> Tensor | None:
     """xᵀG(x)x / ‖x‖² of the closed form at some of its probe points, (points,); None at the origin."""
     job = _job(reading, output, 0)
-    if probe is not None and not isinstance(probe, Origin):
-        place = Resolved(probe, probe)
-    else:
-        try:
-            job._pass(None).run()
-        except AtKink:
-            place = resolved(None, job.kink())
-        except NormalisesNothing as e:
-            place = resolved(None, AtOrigin("constant norm", where=str(e)))
-        except NeedsMembers:
-            return None
-        else:
-            return None
+    place = reading.probe_used(probe, output)
+    if place.at_origin:
+        return None
     way = job._way(place)
     found = []
     for i in range(min(count, job._available(place))):
@@ -166,16 +145,13 @@ class _Job:
         buffers = dict(model.named_buffers())
         return Propagation(self.trace, self.reading.initialisation, self.output, seen=seen, buffers=buffers, **common)
 
-    def at_origin(self, asked: Probe | None) -> Geometry:
-        run, place = self._pass(None), Resolved(Origin(), asked)
+    def at_origin(self, place: Resolved) -> Geometry:
+        run = self._pass(None)
         try:
             moment = run.run()
         except NeedsMembers:
             return self.over_points(place, None, None, None)
         return self._geometry(form_of_moments([moment], [1], self.shape), place, run)
-
-    def kink(self) -> AtOrigin:
-        return AtOrigin("kink", is_homogeneous(self.trace, self.reading.initialisation))
 
     # --- away from the origin ---------------------------------------------------------------------------------
 
@@ -331,18 +307,10 @@ class _Job:
             points=points,
             exact=run.exact and form.parts == 0,
             integration=Integration("all layers"),
-            steps=(_step_note(run, members),),
+            steps=tuple(StepNote(kind, where) for kind, where in run.steps()),
             leaves_out=leaves_out,
         )
         return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0, full_trace)
-
-
-def _step_note(run: Propagation, members: int) -> StepNote:
-    """How well the steps of this network are followed."""
-    if members:
-        text = f"slopes averaged over the channels of {members} members, one probe point each"
-        return StepNote("observed", text=text)
-    return StepNote("exact" if run.exact else "wide limit")
 
 
 def _apart(size: str) -> str:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from netgrain.families.members import Family
-from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import read
@@ -60,7 +59,7 @@ class Pilot:
         seed = asked.seed + 1
         reading, device = read(make, asked.shape, seed), asked.place
         found = random_head_of(reading, asked.output)
-        place = probe_used(asked.probe, reading.member, asked.shape, asked.output).probe
+        place = reading.probe_used(asked.probe, asked.output).probe
         head = found if isinstance(found, RandomHead) else None
         return cls(make, seed, asked.shape, place, asked.output, device, head, asked.progress)
 

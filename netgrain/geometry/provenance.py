@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from netgrain.closed_form.feature_maps import StepKind
 from netgrain.families.origin import Resolved
 from netgrain.families.probes import Data, Gaussian
 from netgrain.families.reasons import Reason
@@ -130,7 +131,7 @@ class Integration:
 
 @dataclass(frozen=True)
 class StepNote:
-    """How well a closed form follows some steps of a network.
+    """How well a closed form follows a step of a network.
 
     Parameters
     ----------
@@ -138,12 +139,17 @@ class StepNote:
         Exact at any width, the limit of wide layers, averaged over the channels of networks that
         really ran, or followed only near a point.
     where : str, default ""
-        The step or the layer, if it is one.
+        The step and its module.
     text : str, default ""
-        What is worth saying of it.
+        What is worth saying of it alone.
+
+    Examples
+    --------
+    >>> Provenance("closed-form", members=8, steps=(StepNote("observed", "'act' (ReLU)"),)).notes
+    ('slopes averaged over the channels of 8 members, one probe point each',)
     """
 
-    kind: Literal["exact", "wide limit", "observed", "local"]
+    kind: StepKind
     where: str = ""
     text: str = ""
 
@@ -181,7 +187,7 @@ class Provenance:
     zero_share : float, default 0.0
         Share of the networks whose input gradient is exactly zero.
     steps : tuple of StepNote, default ()
-        Of a closed form: how well steps are followed.
+        Of a closed form: how well each step is followed, in order.
     leaves_out : tuple of str, default ()
         Of a closed form: what the limit of wide layers has and this matrix has not.
     remarks : tuple of str, default ()
@@ -219,6 +225,8 @@ class Provenance:
         """Sentences for a reader, made from the fields."""
         found = [str(self.probe.why)] if self.probe.why is not None else []
         found += [step.text for step in self.steps if step.text]
+        if any(step.kind == "observed" and not step.text for step in self.steps):
+            found.append(f"slopes averaged over the channels of {self.members} members, one probe point each")
         all_layers = isinstance(self.integration, Integration) and self.integration.part == "all layers"
         if all_layers and self.points and not self.members:
             found.append(f"averaged over {self.points} probe points")

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.channels import (
-    AtKink,
     Channel,
     ConstantChannel,
     GaussianChannel,
@@ -56,5 +55,4 @@ def test_numbers_that_are_known() -> None:
     assert torch.equal(second(ConstantChannel(2.0, (2,)).scaled(-1.5)), matrix(9.0, 9.0))
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
     assert second(Points(x)).tolist() == [[1.0, 2.0], [2.0, 4.0]]
-    with pytest.raises(AtKink):
-        activated(RELU, ConstantChannel(0.0, (2,)))
+    assert torch.equal(second(activated(RELU, ConstantChannel(3.0, (2,)))), matrix(9.0, 9.0))

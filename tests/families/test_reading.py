@@ -168,7 +168,7 @@ def test_answers_are_worked_out_once() -> None:
         assert reading.entry() is reading.entry()
         assert reading.last_layer() is reading.last_layer()
         reading.calls()
+        assert reading.at_origin() is reading.at_origin()
     assert made == 1  # on the meta device; nothing was drawn
-    reading.at_origin()
-    assert reading.at_origin() is reading.at_origin()
+    assert reading.member is reading.member
     assert made == 2

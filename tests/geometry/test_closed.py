@@ -77,6 +77,26 @@ def test_maximum_pooling_observes_members() -> None:
     assert result.deviation < 0.15, str(result)
 
 
+def test_every_step_says_how_well_it_is_followed() -> None:
+    def kinds(layer: Callable[[], nn.Module], probe: ng.Probe) -> list[tuple[str, str]]:
+        def make() -> nn.Module:
+            front = S(nn.Conv1d(1, 32, 3), layer(), nn.Flatten())
+            return S(*front, nn.Linear(front(torch.zeros(1, 1, 8)).shape[1], 1))
+
+        return [(step.kind, step.where) for step in closed(make, (1, 8), probe=probe, probes=2).about.steps]
+
+    ends = [("exact", "'0' (Conv1d)")], [("exact", "'2' (Flatten)"), ("exact", "'3' (Linear)")]
+    for layer, probe, kind in (
+        (nn.Tanh, ng.Origin(), "exact"),  # one bias for each unit: its law is known
+        (nn.Tanh, ng.Gaussian(1), "wide limit"),
+        (lambda: nn.MaxPool1d(2), ng.Gaussian(1), "observed"),
+        (lambda: nn.AvgPool1d(2), ng.Gaussian(1), "exact"),
+    ):
+        name = f"'1' ({type(layer()).__name__})"
+        where = f"max_pool1d in {name}" if "Max" in name else f"avg_pool1d in {name}" if "Avg" in name else name
+        assert kinds(layer, probe) == [*ends[0], (kind, where), *ends[1]]
+
+
 def test_residual_relu_observes_members() -> None:
     make = partial(ResNet18, channels=3, image_size=8, outputs=1, width=0.25)
     G = closed(make, (3, 8, 8), probes=32)
@@ -153,10 +173,10 @@ def test_the_form_of_a_vit() -> None:
 
 
 def test_a_maximum_over_a_constant_is_a_kink() -> None:
-    """With biases every window ties at the origin: the limit is taken, as sampling does."""
+    """With biases every window ties at the origin: the limit is taken; a shift does not matter."""
     make = sequence(lambda: nn.Conv2d(1, 32, 3), lambda: nn.AdaptiveMaxPool2d(1), nn.Flatten, lambda: nn.Linear(32, 1))
     G = closed(make, (1, 6, 6), probes=64)
-    assert "origin limit (gaussian:0.001)" in str(G.about.probe)
+    assert "origin limit (gaussian:1)" in str(G.about.probe)
     result = ng.check(make, (1, 6, 6), members=600, closed=G, workers=1, progress=False)
     assert result.corr.value > 0.98
     assert abs(result.sampled.trace.value / G.trace.value - 1) < 0.15

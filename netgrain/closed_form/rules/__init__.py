@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from netgrain.closed_form.channels import Channel, ConstantChannel, summed
-from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
+from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, StepKind, Term, arranged
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
@@ -27,7 +27,6 @@ class Pass(Protocol):
 
     observing: bool  # channels come from real members
     data_statistics: bool  # batch norms were calibrated on data
-    at_origin: bool
     tracking: bool  # directions are followed, so that slopes and gradients may depend on each other
 
     def law(self, weight: Weight, step: Step) -> TensorLaw: ...
@@ -37,7 +36,7 @@ class Pass(Protocol):
     def buffer(self, weight: Weight) -> Tensor: ...
 
     def average(self, term: Term) -> Term: ...
-    def inexact(self, why: str) -> None: ...
+    def note(self, step: Step, kind: StepKind) -> None: ...
     def leaves_out(self, what: str) -> None: ...
     def first_layer(self, law: TensorLaw, fan_in: int) -> None: ...
 

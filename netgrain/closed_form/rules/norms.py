@@ -14,13 +14,13 @@ from netgrain.closed_form.channels import (
     ConstantChannel,
     GaussianChannel,
     NeedsMembers,
-    NormalisesNothing,
     summed,
 )
 from netgrain.closed_form.dependence import OwnSpread
 from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
+from netgrain.families.origin import NORMS
 from netgrain.families.trace import Step, Unsupported, Weight
 
 
@@ -37,7 +37,7 @@ def _batch_norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
             raise NeedsMembers(f"{step.where} has statistics of data")
         _check_first_axis(x, step)
         gains = gamma / (run.buffer(running_var).double() + eps).sqrt()
-        made = [Gain(gains[a:b]) for a, b in x.spans()]
+        made = [Gain(gains[a:b], step) for a, b in x.spans()]
 
         def send(block: int, term: Term) -> None:
             x.receive(block, replace(term, factors=(*term.factors, made[block])))
@@ -69,11 +69,7 @@ def _affine(step: Step, weight: Any, bias: Any, run: Pass) -> tuple[float, float
 def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     """In a wide layer the statistics over channels are those of one channel: a known scale at each position."""
     x = values[0]
-    names = {
-        "layer_norm": ("normalized_shape", "weight", "bias", "eps"),
-        "group_norm": ("num_groups", "weight", "bias", "eps"),
-        "rms_norm": ("normalized_shape", "weight", "eps"),
-    }[step.name]
+    names = NORMS[step.name]
     given = dict(zip(names, arguments(step, *names, eps=1e-5), strict=True))
     gamma, beta = _affine(step, given["weight"], given.get("bias"), run)
     eps = torch.finfo(torch.float32).eps if given["eps"] is None else given["eps"]
@@ -89,12 +85,12 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if CHANNEL not in atoms:
         raise Unsupported(f"{step.where} normalises positions without channels")
     inside = [k for k in atoms if k != CHANNEL]  # position atoms that are averaged over together with the channels
-    run.inexact("normalisation")
+    run.note(step, "observed" if run.observing else "wide limit")
     means, squares = _channel_statistics(step, x, run, centred)
     mean, square = (_spread_over(s, x.sizes, inside) for s in (means, squares))
     spread = square - mean**2 if centred else square
     if bool((spread <= eps).any()):
-        raise NormalisesNothing(step.module or step.name)
+        raise Unsupported(f"'{step.module or step.name}' normalises a constant at a probe point")
     scale = gamma / (spread + eps).sqrt()  # (points, positions), constant over `inside`
     flat = bool((scale == scale[:, :1]).all())
 

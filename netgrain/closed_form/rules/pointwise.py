@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Tensor
-
 from netgrain.closed_form.channels import (
-    AtKink,
     Channel,
     ConstantChannel,
     NeedsMembers,
-    ObservedChannel,
     Points,
     activated,
     summed,
@@ -25,15 +21,9 @@ from netgrain.families.trace import Ref, Step, Unsupported, Weight
 def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) -> FeatureMap:
     blocks = []
     for b in x.blocks:
-        channel: Channel
         if isinstance(b.channel, Points):
             raise Unsupported(f"{step.where} is an activation of the input itself")
-        if run.observing:
-            channel = b.channel
-            if run.at_origin and isinstance(channel, ObservedChannel) and _on_kink(channel.values, activation):
-                raise AtKink
-        else:
-            channel = activated(activation, b.channel)
+        channel = b.channel if run.observing else activated(activation, b.channel)
         if b.narrow and not isinstance(b.channel, ConstantChannel):
             raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
         if not activation.continuous:
@@ -50,13 +40,9 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
 
     def _slope(activation: Activation, of: Channel) -> Slope:
         # one object per place, so that gradients that took the same way are recognised
-        return made.setdefault(id(of), Slope(activation, of))
+        return made.setdefault(id(of), Slope(activation, of, step))
 
     return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send)
-
-
-def _on_kink(values: Tensor, activation: Activation) -> bool:
-    return any(float((values == kink).double().mean()) > 0.01 for kink in activation.kinks)
 
 
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -66,16 +52,12 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         raise Unsupported(f"{step.where} returns the places of its maxima")
     sizes = step.shapes[0][2:]
     if not run.observing:
-        if all(isinstance(b.channel, ConstantChannel) for b in x.blocks):
-            raise AtKink
         raise NeedsMembers(f"{step.where} has no closed form")
     seen = run.tensor(step.args[0])
     kwargs = {**step.kwargs, "return_indices": True}
     _, winners = step.function(seen, *step.args[1:], **kwargs)
-    if run.at_origin and _ties(step, seen):
-        raise AtKink
     winners = winners.flatten(2)
-    choices = [Choice(winners[:, a:b], x.sizes) for a, b in x.spans()]
+    choices = [Choice(winners[:, a:b], x.sizes, step) for a, b in x.spans()]
 
     def send(block: int, term: Term) -> None:
         if term.averaged:
@@ -84,13 +66,6 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 
     blocks = tuple(ChannelBlock(b.channels, b.channel, b.sources, False, b.narrow) for b in x.blocks)
     return FeatureMap(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
-
-
-def _ties(step: Step, seen: Tensor) -> bool:
-    """At the origin a channel is the same at all positions (zero, or its bias), so that no window has one winner."""
-    keywords = {**step.kwargs, "return_indices": False}
-    largest, smallest = (sign * step.function(sign * seen, *step.args[1:], **keywords) for sign in (1, -1))
-    return float((largest == smallest).double().mean()) > 0.01
 
 
 @rule("add", "radd", "iadd", "sub", "isub", "rsub")
