@@ -50,13 +50,11 @@ def _idx_files(base: str, *facts: tuple[str, int]) -> tuple[Source, ...]:
     return tuple(Source(f"{base}{n}-ubyte.gz", md5, size) for n, (md5, size) in zip(names, facts, strict=True))
 
 
-_CIFAR = "https://www.cs.toronto.edu/~kriz/"
 SOURCES: dict[str, tuple[Source, ...]] = {
     "cifar-10-batches-bin": (
-        Source(f"{_CIFAR}cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171),
-    ),
-    "cifar-10-batches-py": (
-        Source(f"{_CIFAR}cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", 170_498_071),
+        Source(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171
+        ),
     ),
     "mnist": _idx_files(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",

@@ -3,6 +3,8 @@
 import math
 from numbers import Integral, Real
 
+from torch import Tensor, nn
+
 from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 
@@ -14,7 +16,20 @@ def check_whole_number(owner: str, name: str, value: object, hint: str, *, at_le
         raise NetgrainError(f"{owner} expects {name} to be {expected}, found {value!r}: {hint}.")
 
 
-def check_shared(owner: str, *, channels: object, image_size: object, outputs: object, width: object) -> None:
+class ImageModel(nn.Module):
+    """A network on square images that applies its parts in the order in which they were set; refuses odd sizes."""
+
+    def __init__(self, *, channels: object, image_size: object, outputs: object, width: object) -> None:
+        super().__init__()
+        _check_shared(type(self).__name__, channels, image_size, outputs, width)
+
+    def forward(self, images: Tensor) -> Tensor:
+        for part in self.children():
+            images = part(images)
+        return images
+
+
+def _check_shared(owner: str, channels: object, image_size: object, outputs: object, width: object) -> None:
     """Refuse what no built-in model can be built from."""
     check_whole_number(owner, "channels", channels, "pass channels=3 for colour or channels=1 for grey images")
     check_whole_number(owner, "image_size", image_size, "pass the side of the square images, such as 32")

@@ -2,16 +2,16 @@
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from netgrain.models import layers
-from netgrain.models.arguments import check_shared, scaled
+from netgrain.models.arguments import ImageModel, scaled
 from netgrain.runtime.errors import NetgrainError
 
 SMALLEST_IMAGE = 16  # 16 → 12 → 6 → 2 → 1 under two rounds of a valid 5×5 convolution and a 2×2 pool
 
 
-class LeNet(nn.Module):
+class LeNet(ImageModel):
     """LeNet-5 with average pooling.
 
     Two rounds of 5×5 convolution, activation and 2×2 average pooling, then three linear layers: 6 and 16 channels, 120
@@ -79,9 +79,8 @@ class LeNet(nn.Module):
         activation: layers.Activation = "relu",
         norm: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         owner = type(self).__name__
-        check_shared(owner, channels=channels, image_size=image_size, outputs=outputs, width=width)
         if image_size < SMALLEST_IMAGE:
             raise NetgrainError(
                 f"{owner} expects image_size to be at least {SMALLEST_IMAGE}, found {image_size}: "
@@ -104,10 +103,6 @@ class LeNet(nn.Module):
             stack += [nn.Linear(size, units), layers.activation(activation)]
             size = units
         self.layers = nn.Sequential(*stack, nn.Linear(size, outputs))
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.layers(images)
-        return logits
 
 
 class SmallLeNet(LeNet):

@@ -1,12 +1,12 @@
 """The multilayer perceptron."""
 
-from torch import Tensor, nn
+from torch import nn
 
 from netgrain.models import layers
-from netgrain.models.arguments import check_shared, check_whole_number, scaled
+from netgrain.models.arguments import ImageModel, check_whole_number, scaled
 
 
-class MLP(nn.Module):
+class MLP(ImageModel):
     """A fully connected network on the flattened image.
 
     x ↦ W₃ φ(W₂ φ(W₁ x + b₁) + b₂) + b₃ with two hidden layers of 100 units. Weights and biases start at PyTorch's
@@ -58,8 +58,7 @@ class MLP(nn.Module):
         norm: str | None = None,
         depth: int = 2,
     ) -> None:
-        super().__init__()
-        check_shared("MLP", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         check_whole_number("MLP", "depth", depth, "pass the number of hidden layers, such as 2", at_least=0)
         norm = layers.norm_name("MLP", norm)
         hidden = scaled(100, width)
@@ -73,7 +72,3 @@ class MLP(nn.Module):
             ]
             size = hidden
         self.layers = nn.Sequential(*stack, nn.Linear(size, outputs))
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.layers(images)
-        return logits

@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from netgrain.models import layers
-from netgrain.models.arguments import check_shared, scaled
+from netgrain.models.arguments import ImageModel, scaled
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, and stride of the first of two blocks
 
@@ -38,7 +38,7 @@ class BasicBlock(nn.Module):
         return y
 
 
-class ResNet18(nn.Module):
+class ResNet18(ImageModel):
     """ResNet18 with the stem for small images.
 
     The stem is a 3×3 convolution of stride one without max pooling. Four stages of two blocks with 64, 128, 256, 512
@@ -108,8 +108,7 @@ class ResNet18(nn.Module):
         activation: layers.Activation = "relu",
         norm: str | None = None,
     ) -> None:
-        super().__init__()
-        check_shared("ResNet18", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         norm = layers.norm_name("ResNet18", norm)
         maps = scaled(64, width)
         self.stem = nn.Sequential(
@@ -126,7 +125,3 @@ class ResNet18(nn.Module):
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(maps, outputs)
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.pool(self.blocks(self.stem(images))))
-        return logits

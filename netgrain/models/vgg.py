@@ -2,15 +2,15 @@
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from netgrain.models import layers
-from netgrain.models.arguments import check_choice, check_shared, scaled
+from netgrain.models.arguments import ImageModel, check_choice, scaled
 
 STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # a pool ends each of the five
 
 
-class VGG11(nn.Module):
+class VGG11(ImageModel):
     """VGG11: eight 3×3 convolutions in five pooled stages, then three linear layers.
 
     Convolutions have 64, 128, 256, 256, 512, 512, 512, 512 channels and start at Normal(0, 2/(k²·out)), k = 3, with
@@ -78,8 +78,7 @@ class VGG11(nn.Module):
         norm: str | None = None,
         pool: str = "max",
     ) -> None:
-        super().__init__()
-        check_shared("VGG11", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         check_choice("VGG11", "pool", pool, ("max", "avg"))
         norm = layers.norm_name("VGG11", norm)
         stack: list[nn.Module] = []
@@ -105,10 +104,6 @@ class VGG11(nn.Module):
             layers.activation(activation),
             nn.Linear(hidden, outputs),
         )
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(self.features(images))
-        return logits
 
 
 def _convolution(maps: int, filters: int) -> nn.Conv2d:

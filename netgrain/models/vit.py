@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from netgrain.models import layers
-from netgrain.models.arguments import check_shared, check_switch, check_whole_number, scaled
+from netgrain.models.arguments import ImageModel, check_switch, check_whole_number, scaled
 from netgrain.runtime.errors import NetgrainError
 
 HEAD_SIZE = 16
@@ -97,7 +97,7 @@ class ShiftedPatches(nn.Module):
         return tokens.transpose(1, 2)
 
 
-class ViT(nn.Module):
+class ViT(ImageModel):
     """A vision transformer for small images.
 
     Patches become tokens; a class token and learned positions are added; residual blocks of attention and two linear
@@ -185,8 +185,7 @@ class ViT(nn.Module):
         shifted_patches: bool = False,
         local_attention: bool = False,
     ) -> None:
-        super().__init__()
-        check_shared("ViT", channels=channels, image_size=image_size, outputs=outputs, width=width)
+        super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         check_whole_number("ViT", "patch", patch, "pass the side of a patch, such as 8")
         check_whole_number("ViT", "depth", depth, "pass the number of blocks, such as 9")
         check_switch("ViT", "shifted_patches", shifted_patches)
