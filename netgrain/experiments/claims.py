@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,7 +85,7 @@ class Claim:
         """Plain values for JSON; numbers that are not finite become None."""
         found = {"name": self.name, **asdict(self), "needs": self.needs}
         del found["kind"], found["subject"]  # the name says both
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+        return finite(found)
 
 
 def claim(
@@ -151,5 +151,15 @@ def verdict(value: Estimate, low: float | None, high: float | None) -> str:
     return FAILS if b < at_least or a > at_most else UNDECIDED
 
 
+def counted(claims: Sequence[Claim]) -> dict[str, int]:
+    """The number of claims with each verdict."""
+    return {verdict: sum(c.verdict == verdict for c in claims) for verdict in (HOLDS, UNDECIDED, FAILS)}
+
+
 def decided(claims: Sequence[Claim]) -> bool:
-    return all(c.verdict != UNDECIDED for c in claims)
+    return not counted(claims)[UNDECIDED]
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values for JSON: numbers that are not finite become None."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}

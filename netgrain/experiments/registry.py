@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -210,8 +209,7 @@ def run_experiment(
     """
     config = preset(name, scale, changes)
     with RunFolder.create(out, experiment=name, scale=scale, config=asdict(config), resume=resume) as folder:
-        runner = Runner(folder, engine, progress=progress)
-        return _conclude(name, folder, runner, find(name).run(config, runner))
+        return _concluded(find(name), config, Runner(folder, engine, progress=progress))
 
 
 def conclude_again(out: str | Path) -> Finished:
@@ -245,19 +243,18 @@ def conclude_again(out: str | Path) -> Finished:
         config = experiment.Config(**asked)
     except (TypeError, ValueError) as e:
         raise NetgrainError(f"{folder.path} was made with another configuration of {name} ({e}); run it again.") from e
-    runner = Runner(folder)
-    return _conclude(name, folder, runner, experiment.run(config, runner))
+    return _concluded(experiment, config, Runner(folder))
 
 
-def _conclude(name: str, folder: RunFolder, runner: Runner, result: Any) -> Finished:
+def _concluded(experiment: Experiment, config: Any, runner: Runner) -> Finished:
     from netgrain.geometry.plots import png
 
-    experiment = find(name)
-    claims: Sequence[Claim] = experiment.claims(result)
+    name, folder, result = experiment.name, runner.folder, experiment.run(config, runner)
+    claims = list(experiment.claims(result))
     folder.write_json("claims.json", [{"experiment": name, **c.as_dict()} for c in claims])
     write_whole(folder.path / "figure.png", png(experiment.figure(result)))
     panels = [] if experiment.overview_panels is None else list(experiment.overview_panels(result))
-    return Finished(name, folder.path, list(claims), runner.computed, panels)
+    return Finished(name, folder.path, claims, runner.computed, panels)
 
 
 def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Cost:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from netgrain.experiments import registry as experiments
-from netgrain.experiments.claims import Claim
+from netgrain.experiments.claims import Claim, counted
 from netgrain.experiments.registry import run_experiment
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import append_line, write_whole
@@ -26,6 +26,7 @@ from netgrain.runtime.run_folder import FolderError, RunFolder
 from netgrain.runtime.units import Engine
 
 FIRST = "geometry"  # the study that is run first
+COLUMNS = {"name": "claim", "value": "ours"}  # of reproduction.json, where they are not called as in a claim
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,20 +102,11 @@ class Reproduction:
         return [
             {
                 "experiment": part.name,
-                "claim": c.name,
-                "statement": c.statement,
-                "paper": c.paper,
-                "ours": found["value"],
-                "stderr": found["stderr"],
-                "n": c.n,
-                "verdict": c.verdict,
-                "note": c.note,
-                "needs": c.needs,
+                **{COLUMNS.get(k, k): v for k, v in c.as_dict().items() if k not in ("low", "high")},
                 "seconds": round(part.core_seconds, 1),
             }
             for part in self.parts
             for c in part.claims
-            for found in (c.as_dict(),)
         ]
 
 
@@ -257,8 +249,7 @@ class Clock:
 def _verdicts(part: Part) -> str:
     if part.problem:
         return f"  not run: {part.problem}"
-    count = {v: sum(c.verdict == v for c in part.claims) for v in ("holds", "undecided", "fails")}
-    return "  " + ", ".join(f"{n} {v}" for v, n in count.items() if n)
+    return "  " + ", ".join(f"{n} {verdict}" for verdict, n in counted(part.claims).items() if n)
 
 
 def _wall(path: Path) -> float:

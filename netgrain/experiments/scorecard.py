@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from netgrain.experiments.claims import FAILS, HOLDS, ROUNDING, UNDECIDED, Claim
+from netgrain.experiments.claims import ROUNDING, UNDECIDED, Claim, counted
 from netgrain.experiments.registry import studies
 from netgrain.experiments.reproduction import Part, Reproduction
 from netgrain.geometry.estimate import Estimate
@@ -57,9 +57,9 @@ def _summary(found: Reproduction) -> str:
 
 
 def _counted(claims: Sequence[Claim]) -> list[str]:
-    count = [sum(c.verdict == v for c in claims) for v in (HOLDS, UNDECIDED, FAILS)]
-    share = count[1] / len(claims) if claims else 0.0
-    return [str(len(claims)), *map(str, count), f"{share:.0%}"]
+    count = counted(claims)
+    share = count[UNDECIDED] / len(claims) if claims else 0.0
+    return [str(len(claims)), *map(str, count.values()), f"{share:.0%}"]
 
 
 def _central(found: Reproduction) -> str:

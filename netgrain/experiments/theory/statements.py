@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED
+from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED, finite
 from netgrain.geometry.correlation import Deletions, applied, distinct_pairs, jackknife_one
 from netgrain.geometry.estimate import Estimate
-from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.randomness import generator_for
 
 SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
 
@@ -72,9 +72,9 @@ class Statement:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found = asdict(self) | {"measured": self.measured.value, "stderr": self.measured.stderr, "n": self.measured.n}
-        found |= {"plug_in": self.measured.plug_in, "verdict": self.verdict}
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+        m = self.measured
+        numbers = {"measured": m.value, "stderr": m.stderr, "n": m.n, "plug_in": m.plug_in, "verdict": self.verdict}
+        return finite(asdict(self) | numbers)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Job:
         return laptop if self.laptop else smoke
 
     def generator(self, *labels: int | str) -> torch.Generator:
-        return torch.Generator().manual_seed(derived_seed(self.seed, "theory", *labels))
+        return generator_for(self.seed, "theory", *labels)
 
     def normal(self, shape: tuple[int, ...], *labels: int | str) -> Tensor:
         """Independent N(0, 1) numbers in double precision."""
