@@ -203,23 +203,25 @@ def complexity_profile(
     >>> [round(R, 2) for R in profile.curve("rayleigh", "linear", 2)]
     [3.0]
     """
-    _check(networks=networks, width=width, grid=grid, depths=depths, scales=scales, activations=activations, norm=norm)
+    if networks < 2:
+        raise NetgrainError(f"expected at least two networks for a standard error, found networks={networks}.")
+    if width < 1 or grid < 4:
+        raise NetgrainError(f"expected width ≥ 1 and grid ≥ 4, found width={width}, grid={grid}.")
+    if isinstance(activations, str) or not activations or not depths or not scales:
+        raise NetgrainError("expected lists of activations, depths and scales, at least one of each.")
+    if min(depths) < 0 or not all(math.isfinite(s) and s > 0 for s in scales):
+        raise NetgrainError(f"expected depths ≥ 0 and scales > 0, found depths {depths}, scales {scales}.")
+    if norm not in (None, "layer"):
+        raise NetgrainError(f"norm expects None or 'layer', found {norm!r}.")
     place = best_device() if device is None else checked_device(device)
     points = _Points(grid, seed, place)
     cells = []
     with Bar("random networks", len(depths) * len(activations) * len(scales), progress) as bar:
         for choice, depth, scale in product(activations, depths, scales):
-            if make is None:
-                stack = _Stack(choice, depth, scale, networks, width, seed, norm, residual, gating, place)
-                values = points.measures(stack)
-            else:
-                values = [
-                    np.concatenate(parts)
-                    for parts in zip(
-                        *(points.measures(call) for call in _drawn(make, choice, depth, scale, networks, seed, place)),
-                        strict=True,
-                    )
-                ]
+            draw = _Draw(choice, depth, scale, networks, seed, place)
+            calls = [_Stack(draw, width, norm, residual, gating)] if make is None else _drawn(make, draw)
+            each = zip(*(points.measures(call) for call in calls), strict=True)
+            values = [np.concatenate(parts) for parts in each]
             cells.append(RandomFunctions(_name(choice), depth, float(scale), *(_over_networks(v) for v in values)))
             bar.advance()
     return Profile(tuple(cells), networks, width if make is None else None, grid, seed)
@@ -232,30 +234,30 @@ def _over_networks(values: np.ndarray[Any, Any]) -> Estimate:
 # --- the networks ---------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """Some networks of one kind at one weight scale."""
+
+    choice: layers.Activation
+    depth: int
+    scale: float
+    networks: int
+    seed: int
+    device: torch.device | str = "cpu"
+
+
 class _Stack:
     """Many fully connected networks at once: every layer is one batched matrix product over networks."""
 
-    def __init__(
-        self,
-        choice: layers.Activation,
-        depth: int,
-        scale: float,
-        networks: int,
-        width: int,
-        seed: int,
-        norm: str | None,
-        residual: bool,
-        gating: bool,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self.curve, self.norm, self.residual = _curve(choice), norm, residual
-        sizes = [2, *[width] * depth, 1]
+    def __init__(self, draw: _Draw, width: int, norm: str | None, residual: bool, gating: bool) -> None:
+        self.curve, self.norm, self.residual = _curve(draw.choice), norm, residual
+        sizes = [2, *[width] * draw.depth, 1]
         self.weights: list[tuple[Tensor, Tensor]] = []
         self.gates: list[tuple[Tensor, Tensor]] = []
 
         def drawn(n_in: int, n_out: int, label: str) -> tuple[Tensor, Tensor]:
-            W, b = _uniform(networks, n_in, n_out, scale, seed, label)
-            return W.to(device), b.to(device)
+            W, b = _uniform(draw.networks, n_in, n_out, draw.scale, draw.seed, label)
+            return W.to(draw.device), b.to(draw.device)
 
         for l, (n_in, n_out) in enumerate(pairwise(sizes)):
             self.weights.append(drawn(n_in, n_out, f"layer {l}"))
@@ -287,31 +289,23 @@ def _uniform(networks: int, n_in: int, n_out: int, scale: float, seed: int, labe
     return W * (scale * math.sqrt(6 / (n_in + n_out))), b
 
 
-def _drawn(
-    make: Callable[..., nn.Module],
-    choice: layers.Activation,
-    depth: int,
-    scale: float,
-    networks: int,
-    seed: int,
-    device: torch.device,
-) -> Iterator[Call]:
+def _drawn(make: Callable[..., nn.Module], draw: _Draw) -> Iterator[Call]:
     """The caller's modules, their matrices and biases drawn by the law of `_Stack`; norms and the like stay."""
-    for i in range(networks):
-        model = make(activation=choice, depth=depth)
+    for i in range(draw.networks):
+        model = make(activation=draw.choice, depth=draw.depth)
         if not isinstance(model, nn.Module):
             raise NetgrainError(f"expected make to return a torch.nn.Module, found {type(model).__name__}.")
         model.cpu().requires_grad_(False).eval()  # drawn on the CPU: the same numbers on every device
-        generator = torch.Generator().manual_seed(derived_seed(seed, "network", i))
+        generator = torch.Generator().manual_seed(derived_seed(draw.seed, "network", i))
         for module in model.modules():
             weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
             if not isinstance(weight, Tensor) or weight.dim() < 2:
                 continue
             fans = nn.init._calculate_fan_in_and_fan_out(weight)
-            weight.uniform_(-1, 1, generator=generator).mul_(scale * math.sqrt(6 / sum(fans)))
+            weight.uniform_(-1, 1, generator=generator).mul_(draw.scale * math.sqrt(6 / sum(fans)))
             if isinstance(bias, Tensor):
                 bias.uniform_(-1, 1, generator=generator)
-        yield _one(model.to(device))
+        yield _one(model.to(draw.device))
 
 
 def _one(model: nn.Module) -> Call:
@@ -408,25 +402,3 @@ def _words(values: np.ndarray[Any, Any]) -> int:
         else:
             word = longer
     return len(words)
-
-
-def _check(
-    *,
-    networks: int,
-    width: int,
-    grid: int,
-    depths: Sequence[int],
-    scales: Sequence[float],
-    activations: Sequence[layers.Activation],
-    norm: str | None,
-) -> None:
-    if networks < 2:
-        raise NetgrainError(f"expected at least two networks for a standard error, found networks={networks}.")
-    if width < 1 or grid < 4:
-        raise NetgrainError(f"expected width ≥ 1 and grid ≥ 4, found width={width}, grid={grid}.")
-    if isinstance(activations, str) or not activations or not depths or not scales:
-        raise NetgrainError("expected lists of activations, depths and scales, at least one of each.")
-    if min(depths) < 0 or not all(math.isfinite(s) and s > 0 for s in scales):
-        raise NetgrainError(f"expected depths ≥ 0 and scales > 0, found depths {depths}, scales {scales}.")
-    if norm not in (None, "layer"):
-        raise NetgrainError(f"norm expects None or 'layer', found {norm!r}.")

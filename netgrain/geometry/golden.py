@@ -25,6 +25,7 @@ from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import geometry_by
 from netgrain.geometry.options import Method, Options
+from netgrain.geometry.storage import check_layout
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
@@ -267,10 +268,7 @@ def _noise(G: Geometry) -> float:
 
 def _read(path: Path) -> _Sketch:
     header, tensors = read_packed(path, "golden geometry")
-    if header.get("layout") != LAYOUT:
-        raise NetgrainError(
-            f"{path} has file layout {header.get('layout')}, this netgrain reads {LAYOUT}; make it anew."
-        )
+    check_layout(header, path, [LAYOUT], "make it anew")
     try:
         shape = tuple(header["input_shape"])
         sketch = _Sketch(

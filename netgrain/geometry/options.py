@@ -47,7 +47,16 @@ class Options:
 
     def __post_init__(self) -> None:
         shape = checked_shape(self.input_shape)
-        check_numbers(self.members, self.tolerance, self.probes)
+        if self.members is not None and self.tolerance is not None:
+            raise NetgrainError("expected members= or tolerance=, found both; keep one.")
+        if self.members is not None and (members := whole("members", self.members)) < 1:
+            raise NetgrainError(f"expected at least one member, found {members}.")
+        if self.tolerance is not None and not 0 < number("tolerance", self.tolerance) < 1:
+            raise NetgrainError(
+                f"expected a tolerance between 0 and 1 (0.01 asks for Corr 0.99), found {self.tolerance}."
+            )
+        if self.probes is not None and whole("probes", self.probes) < 1:
+            raise NetgrainError(f"expected at least one probe point per member, found {self.probes}.")
         if self.first_layer not in ("auto", "never", "always"):
             raise NetgrainError(f"first_layer expects 'auto', 'never' or 'always', found {found(self.first_layer)}.")
         checked = {
@@ -59,7 +68,14 @@ class Options:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        check_places(self.engine, self.workers, self.chunk, self.vmapped, self.progress)
+        if self.engine is not None and not isinstance(self.engine, str) and not hasattr(self.engine, "run"):
+            raise NetgrainError(f"engine expects a name such as 'processes', or an engine, found {found(self.engine)}.")
+        if self.workers is not None:
+            whole("workers", self.workers)  # how many it may be, engines say
+        if self.chunk is not None:
+            whole("chunk", self.chunk, 1)
+        switch("vmapped", self.vmapped)
+        switch("progress", self.progress)
         checked_probe(self.probe, shape)
         if self.device is not None:
             checked_device(self.device)
@@ -93,30 +109,6 @@ class Options:
         where = {"engine": self.engine, "workers": self.workers, "chunk": self.chunk, "vmapped": self.vmapped}
         given = [name for name, value in where.items() if value is not None]
         return [name for name in self.asks_for_sampling if name != "keep"] + given
-
-
-def check_numbers(members: int | None, tolerance: float | None, probes: int | None) -> None:
-    """Refuse numbers that are none, or too small."""
-    if members is not None and tolerance is not None:
-        raise NetgrainError("expected members= or tolerance=, found both; keep one.")
-    if members is not None and (members := whole("members", members)) < 1:
-        raise NetgrainError(f"expected at least one member, found {members}.")
-    if tolerance is not None and not 0 < number("tolerance", tolerance) < 1:
-        raise NetgrainError(f"expected a tolerance between 0 and 1 (0.01 asks for Corr 0.99), found {tolerance}.")
-    if probes is not None and whole("probes", probes) < 1:
-        raise NetgrainError(f"expected at least one probe point per member, found {probes}.")
-
-
-def check_places(engine: object, workers: object, chunk: object, vmapped: object, progress: object) -> None:
-    """Refuse what is no engine, no number of workers, no switch."""
-    if engine is not None and not isinstance(engine, str) and not hasattr(engine, "run"):
-        raise NetgrainError(f"engine expects a name such as 'processes', or an engine, found {found(engine)}.")
-    if workers is not None:
-        whole("workers", workers)  # how many it may be, engines say
-    if chunk is not None:
-        whole("chunk", chunk, 1)
-    switch("vmapped", vmapped)
-    switch("progress", progress)
 
 
 def points_per_member(probe: Probe, probes: int | None) -> int:

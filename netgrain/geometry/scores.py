@@ -208,10 +208,7 @@ def eliminate(X: Tensor, basis: Tensor, k: int) -> Tensor:
     >>> eliminate(torch.tensor([[1.0, 2.0, 3.0]]), torch.eye(3), 2).tolist()
     [[0.0, 0.0, 3.0]]
     """
-    rows = _rows(basis)
-    if not 0 <= k <= len(rows):
-        raise NetgrainError(f"expected between 0 and {len(rows)} directions (the basis has so many), found {k}.")
-    return _removed(X, rows[:k], torch.ones(k, dtype=torch.float64))
+    return _removed(X, _rows(basis, k), torch.ones(k, dtype=torch.float64))
 
 
 def explained_variance(S: Geometry, basis: Tensor, k: int | None = None) -> float:
@@ -221,11 +218,7 @@ def explained_variance(S: Geometry, basis: Tensor, k: int | None = None) -> floa
     >>> explained_variance(S, torch.eye(3), 2)
     0.375
     """
-    rows = _rows(basis)
-    k = len(rows) if k is None else k
-    if not 0 <= k <= len(rows):
-        raise NetgrainError(f"expected between 0 and {len(rows)} directions (the basis has so many), found {k}.")
-    return float(_shares(S, rows[:k]).sum())
+    return float(_shares(S, _rows(basis, k)).sum())
 
 
 def random_baseline(S: Geometry, variance: float, *, seed: int) -> tuple[Tensor, int]:
@@ -293,8 +286,8 @@ def _check_share(variance: float) -> None:
         raise NetgrainError(f"expected variance as a share above 0 and at most 1, found {variance}.")
 
 
-def _rows(basis: Tensor) -> Tensor:
-    """The basis as (directions, d), float64; refused unless orthonormal (looked at on a few rows of a large one)."""
+def _rows(basis: Tensor, k: int | None = None) -> Tensor:
+    """The first k directions (None: all), (k, d) in float64; refused unless orthonormal (by a few rows of many)."""
     rows = torch.as_tensor(basis).detach().cpu().double()
     if rows.dim() < 2:
         raise NetgrainError(
@@ -307,7 +300,10 @@ def _rows(basis: Tensor) -> Tensor:
             "expected orthonormal directions, found some that are not of unit length or not at right angles; "
             "orthonormalise them first, for example torch.linalg.qr(V.T).Q.T."
         )
-    return rows
+    k = len(rows) if k is None else k
+    if not 0 <= k <= len(rows):
+        raise NetgrainError(f"expected between 0 and {len(rows)} directions (the basis has so many), found {k}.")
+    return rows[:k]
 
 
 def _shares(S: Geometry, rows: Tensor) -> Tensor:

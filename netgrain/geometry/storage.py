@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,10 +55,7 @@ def save(contents: Contents, path: str | Path) -> Path:
 def load(path: str | Path, build: Callable[[Contents], T]) -> T:
     """build: makes the value of what was read; whatever it raises is told as a damaged file."""
     header, tensors = read_packed(path, "geometry")
-    if header.get("layout") not in READABLE:
-        raise NetgrainError(
-            f"{path} has file layout {header.get('layout')}, this netgrain reads 1 to {LAYOUT}; use a matching version."
-        )
+    check_layout(header, path, READABLE, "use a matching version")
     try:
         found = _contents(header, tensors, path)
         _check_whole(found)
@@ -69,6 +66,13 @@ def load(path: str | Path, build: Callable[[Contents], T]) -> T:
         raise NetgrainError(
             f"{path} does not hold a whole geometry ({type(e).__name__}: {e}); compute and save it again."
         ) from e
+
+
+def check_layout(header: Mapping[str, Any], path: str | Path, readable: Sequence[int], way_out: str) -> None:
+    """Refuse a file of a layout that is not known, and so only guessed at."""
+    if header.get("layout") not in readable:
+        known = " to ".join(map(str, readable))
+        raise NetgrainError(f"{path} has file layout {header.get('layout')}, this netgrain reads {known}; {way_out}.")
 
 
 def _contents(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Contents:

@@ -153,28 +153,27 @@ class LossCurvature:
 
     def matvec(self, v: Tensor) -> Tensor:
         """∇²ₓℓ v for one vector or a batch, flat (…, d) or shaped (…, *input_shape); float64, same shape back."""
-        found = self._products(v, rates=False)
-        return (found["gauss_newton"] + found["residual"]).reshape(v.shape)
+        return self._product(v, *TERMS)
 
     def gauss_newton(self, v: Tensor) -> Tensor:
         """Jᵀ H_ℓ J v: what equation 6 keeps."""
-        return self._products(v, rates=False)["gauss_newton"].reshape(v.shape)
+        return self._product(v, "gauss_newton")
 
     def residual(self, v: Tensor) -> Tensor:
         """Σ_o e_o ∇²ₓf_o v: what equation 6 leaves out."""
-        return self._products(v, rates=False)["residual"].reshape(v.shape)
+        return self._product(v, "residual")
 
     def second(self, v: Tensor) -> Tensor:
         """(J̇ᵀ H_ℓ J + Jᵀ H_ℓ J̇) v: what is kept of the time derivative."""
-        return self._products(v, rates=True)["second"].reshape(v.shape)
+        return self._product(v, "second")
 
     def third(self, v: Tensor) -> Tensor:
         """Jᵀ (∂³ℓ[ḟ]) J v: what the paper takes to be small (|ℓ'''| ≤ 1/(6√3) for the logistic loss)."""
-        return self._products(v, rates=True)["third"].reshape(v.shape)
+        return self._product(v, "third")
 
     def residual_rate(self, v: Tensor) -> Tensor:
         """d/dt (Σ_o e_o ∇²ₓf_o) v: left out with equation 6."""
-        return self._products(v, rates=True)["residual_rate"].reshape(v.shape)
+        return self._product(v, "residual_rate")
 
     # --- how much is left out ---------------------------------------------------------------------------------
 
@@ -257,19 +256,21 @@ class LossCurvature:
         return means, grams
 
     @one_thread()
-    def _products(self, v: Tensor, *, rates: bool) -> dict[str, Tensor]:
+    def _product(self, v: Tensor, *names: str) -> Tensor:
+        """The sum of some terms times v."""
         v = torch.as_tensor(v)
         if v.shape[-1:] != (self.d,) and v.shape[v.dim() - self.X.dim() + 1 :] != self.X.shape[1:]:
             raise NetgrainError(f"expected vectors of shape (…, {self.d}), found {tuple(v.shape)}.")
         pieces = []
         for V in v.reshape(-1, self.d).split(VECTORS_AT_ONCE):
-            total: dict[str, Tensor] = {}
-            for terms in self._terms(V, rates=rates):
-                for name, values in terms.items():
-                    total[name] = total.get(name, 0) + values.sum(1)
+            total = {name: torch.zeros(len(V), self.d, dtype=torch.float64) for name in names}
+            for terms in self._terms(V, rates=names[-1] in RATES):
+                for name in names:
+                    total[name] += terms[name].sum(1)
             pieces.append(total)
         count = len(self.models) * len(self.X)
-        return {name: torch.cat([piece[name] for piece in pieces]) / count for name in pieces[0]}
+        each = [torch.cat([piece[name] for piece in pieces]) / count for name in names]
+        return sum(each[1:], each[0]).reshape(v.shape)
 
     # --- the derivatives --------------------------------------------------------------------------------------
 

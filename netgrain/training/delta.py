@@ -16,6 +16,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import MOST_PARTS, Dense, Factored, Form
 from netgrain.geometry.provenance import Integration, Provenance
 from netgrain.geometry.spectrum import FULL_LIMIT, Spectrum, settled
+from netgrain.geometry.storage import check_layout
 from netgrain.geometry.symmetric import SymmetricMatrix, corr, form_of
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
@@ -26,6 +27,7 @@ from netgrain.training.projection import Projection, factor
 
 LAYOUT = 2  # of the file; a newer one is refused, not guessed at
 READABLE = (1, 2)  # layout 1 held sentences in the place of facts
+FACTS = ("loss", "samples", "differentiation", "labels_used")  # of an evolution, in its file
 
 
 class Delta(SymmetricMatrix):
@@ -288,7 +290,7 @@ class Evolution:
             "layout": LAYOUT,
             "input_shape": list(self.G.input_shape),
             "about": asdict(self.about),
-            **{name: getattr(self, name) for name in ("loss", "samples", "differentiation", "labels_used")},
+            **{name: getattr(self, name) for name in FACTS},
         }
         if isinstance(self.form, SymmetricPairs):
             left = self.form.left
@@ -319,11 +321,7 @@ class Evolution:
             If the file holds anything else, or is damaged.
         """
         header, tensors = read_packed(path, "evolution")
-        if header.get("layout") not in READABLE:
-            raise NetgrainError(
-                f"{path} has file layout {header.get('layout')}, this netgrain reads 1 to {LAYOUT}; "
-                "use a matching version."
-            )
+        check_layout(header, path, READABLE, "use a matching version")
         G: Form
         delta: Form
         if "a" in tensors:
@@ -332,7 +330,7 @@ class Evolution:
         else:
             G, delta = (Dense.from_pieces(tensors[name], tensors["counts"]) for name in ("G", "delta"))
         shape, about = tuple(header["input_shape"]), Provenance.from_dict(header["about"])
-        facts = {name: header[name] for name in ("loss", "samples", "differentiation", "labels_used")}
+        facts = {name: header[name] for name in FACTS}
         return Evolution(Delta(delta, shape, about), Geometry(G, shape, about), **facts, dense_M=tensors.get("M"))
 
     def __repr__(self) -> str:

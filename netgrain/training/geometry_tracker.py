@@ -20,6 +20,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.of_models import geometry_of, listed_models, shape_for
 from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.storage import check_layout
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import whole
@@ -282,8 +283,7 @@ class GeometryTracker(Tracker):
         """
         header, tensors = read_packed(path, "tracker")
         theirs = header["identity"]
-        if theirs.get("layout") != LAYOUT:
-            raise NetgrainError(f"{path} has file layout {theirs.get('layout')}, this netgrain reads {LAYOUT}.")
+        check_layout(theirs, path, [LAYOUT], "use a matching version")
         tracker = cls(
             models,
             probe,

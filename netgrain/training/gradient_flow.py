@@ -9,7 +9,7 @@ never formed. L is a loss of `netgrain.training.losses`, summed over samples.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import Any
@@ -102,47 +102,49 @@ def forward_rates(
     Forward over reverse: the weights are dual numbers θ + ε θ̇, and so is everything computed from them.
     """
     prepare_forward_mode()
-    pieces = []
     parameters = dict(model.named_parameters())
-    for points in X.split(POINTS_AT_ONCE):
-        with forward_mode.dual_level(), torch.enable_grad(), twice_differentiable():
+
+    def rows_at(x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        with forward_mode.dual_level():
             duals = {name: forward_mode.make_dual(parameters[name].detach(), t) for name, t in weight_velocity.items()}
-            x = points.detach().requires_grad_(True)
             y = select(forward(partial(called_with, model, duals), x), output)
-            a, b = [], []
             for j in range(y.shape[1]):
                 # outputs of different points do not mix, so one backward pass serves a whole batch of points
                 g = _gradient(y[:, j].sum(), x, retain=j + 1 < y.shape[1])
                 value, rate = forward_mode.unpack_dual(g)
-                a.append(value.detach().clone())
-                b.append(torch.zeros_like(value) if rate is None else rate.detach().clone())
-        pieces.append((torch.stack(a, 1).flatten(0, 1).flatten(1), torch.stack(b, 1).flatten(0, 1).flatten(1)))
-    return torch.cat([a for a, _ in pieces]), torch.cat([b for _, b in pieces])
+                yield value.detach().clone(), torch.zeros_like(value) if rate is None else rate.detach().clone()
+
+    return _in_slices(rows_at, X)
 
 
 def backward_rates(
     model: nn.Module, weight_velocity: dict[str, Tensor], X: Tensor, output: Output
 ) -> tuple[Tensor, Tensor]:
     """The same by reverse mode alone, b = ∇ₓ(∇_θ f · θ̇): slower, for models that forward mode does not support."""
-    pieces = []
     parameters = dict(model.named_parameters())
+
+    def rows_at(x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        leaves = {name: parameters[name].detach().requires_grad_(True) for name in weight_velocity}
+        y = select(forward(partial(called_with, model, leaves), x), output)
+        for j in range(y.shape[1]):
+            total = y[:, j].sum()
+            gradients = torch.autograd.grad(total, list(leaves.values()), create_graph=True, allow_unused=True)
+            terms = [(g * t).sum() for g, t in zip(gradients, weight_velocity.values(), strict=True) if g is not None]
+            along = sum(terms, torch.zeros((), dtype=y.dtype, device=y.device))
+            yield _gradient(total, x, retain=True).detach(), _gradient(along, x, retain=True).detach()
+
+    return _in_slices(rows_at, X)
+
+
+def _in_slices(rows_at: Callable[[Tensor], Iterator[tuple[Tensor, Tensor]]], X: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of all points, (points · outputs, d) each; rows_at gives those of one output after the other."""
+    pieces = []
     for points in X.split(POINTS_AT_ONCE):
         with torch.enable_grad(), twice_differentiable():
-            leaves = {name: parameters[name].detach().requires_grad_(True) for name in weight_velocity}
-            x = points.detach().requires_grad_(True)
-            y = select(forward(partial(called_with, model, leaves), x), output)
-            a, b = [], []
-            for j in range(y.shape[1]):
-                total = y[:, j].sum()
-                a.append(_gradient(total, x, retain=True).detach())
-                gradients = torch.autograd.grad(total, list(leaves.values()), create_graph=True, allow_unused=True)
-                terms = [
-                    (g * t).sum() for g, t in zip(gradients, weight_velocity.values(), strict=True) if g is not None
-                ]
-                along = sum(terms, torch.zeros((), dtype=y.dtype, device=y.device))
-                b.append(_gradient(along, x, retain=True).detach())
-        pieces.append((torch.stack(a, 1).flatten(0, 1).flatten(1), torch.stack(b, 1).flatten(0, 1).flatten(1)))
-    return torch.cat([a for a, _ in pieces]), torch.cat([b for _, b in pieces])
+            each = zip(*rows_at(points.detach().requires_grad_(True)), strict=True)
+            pieces.append([torch.stack(rows, 1).flatten(0, 1).flatten(1) for rows in each])
+    a, b = (torch.cat(rows) for rows in zip(*pieces, strict=True))
+    return a, b
 
 
 def twice_differentiable() -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,31 +85,36 @@ class Settings:
     log_every: int = 10
 
     def __post_init__(self) -> None:
-        _expect(self.optimizer in ("sgd", "adam"), "optimizer", "'sgd' or 'adam'", self.optimizer)
-        _expect(_real(self.lr) and self.lr > 0, "lr", "a positive number such as 0.1", self.lr)
-        _expect(_real(self.momentum) and 0 <= self.momentum < 1, "momentum", "a number in [0, 1)", self.momentum)
-        _expect(_real(self.weight_decay) and self.weight_decay >= 0, "weight_decay", "a number ≥ 0", self.weight_decay)
-        _expect(_whole(self.steps) and self.steps >= 1, "steps", "a whole number ≥ 1", self.steps)
-        full = "a whole number ≥ 1, or None for full batch"
-        _expect(self.batch is None or (_whole(self.batch) and self.batch >= 1), "batch", full, self.batch)
-        _expect(self.decay in ("linear", None), "decay", "'linear' or None", self.decay)
-        _expect(self.clip is None or (_real(self.clip) and self.clip > 0), "clip", "a positive norm or None", self.clip)
-        losses = [name for name, row in LOSSES.items() if row.on_batch is not None]
-        _expect(self.loss in losses, "loss", f"one of {', '.join(map(repr, losses))}", self.loss)
-        smooth = _real(self.label_smoothing) and 0 <= self.label_smoothing < 1
-        _expect(smooth, "label_smoothing", "a number in [0, 1)", self.label_smoothing)
-        _expect(LOSSES[self.loss].smooths or not self.label_smoothing, "label_smoothing", "0", self.label_smoothing)
-        _expect(isinstance(self.replacement, bool), "replacement", "True or False", self.replacement)
-        often = self.stop_every
-        _expect(often is None or (_whole(often) and often >= 1), "stop_every", "a whole number ≥ 1 or None", often)
-        stop = self.stop_at_loss
-        _expect(stop is None or _real(stop), "stop_at_loss", "a number or None", stop)
-        _expect(_whole(self.log_every) and self.log_every >= 1, "log_every", "a whole number ≥ 1", self.log_every)
-        good = isinstance(self.snapshots, list | tuple) and all(
-            _whole(s) and 0 <= s <= self.steps for s in self.snapshots
-        )
-        _expect(good, "snapshots", f"numbers of updates from 0 to steps={self.steps}", self.snapshots)
+        for name, good, expected in self._rules():
+            if not good:
+                raise NetgrainError(
+                    f"expected {name} as {expected}, found {getattr(self, name)!r}; change it in Settings."
+                )
         object.__setattr__(self, "snapshots", tuple(sorted(set(self.snapshots))))
+
+    def _rules(self) -> Iterator[tuple[str, bool, str]]:
+        """Fields, whether they are good, and what is expected; one is looked at only if those before are good."""
+        batch, clip, often, stop = self.batch, self.clip, self.stop_every, self.stop_at_loss
+        losses = [name for name, row in LOSSES.items() if row.on_batch is not None]
+        yield "optimizer", self.optimizer in ("sgd", "adam"), "'sgd' or 'adam'"
+        yield "lr", _real(self.lr) and self.lr > 0, "a positive number such as 0.1"
+        yield "momentum", _real(self.momentum) and 0 <= self.momentum < 1, "a number in [0, 1)"
+        yield "weight_decay", _real(self.weight_decay) and self.weight_decay >= 0, "a number ≥ 0"
+        yield "steps", _whole(self.steps), "a whole number ≥ 1"
+        yield "batch", batch is None or _whole(batch), "a whole number ≥ 1, or None for full batch"
+        yield "decay", self.decay in ("linear", None), "'linear' or None"
+        yield "clip", clip is None or (_real(clip) and clip > 0), "a positive norm or None"
+        yield "loss", self.loss in losses, f"one of {', '.join(map(repr, losses))}"
+        smooth = self.label_smoothing
+        yield "label_smoothing", _real(smooth) and 0 <= smooth < 1, "a number in [0, 1)"
+        yield "label_smoothing", LOSSES[self.loss].smooths or not smooth, "0"
+        yield "replacement", isinstance(self.replacement, bool), "True or False"
+        yield "stop_every", often is None or _whole(often), "a whole number ≥ 1 or None"
+        yield "stop_at_loss", stop is None or _real(stop), "a number or None"
+        yield "log_every", _whole(self.log_every), "a whole number ≥ 1"
+        listed = isinstance(self.snapshots, list | tuple)
+        inside = listed and all(_whole(s, 0) and s <= self.steps for s in self.snapshots)
+        yield "snapshots", inside, f"numbers of updates from 0 to steps={self.steps}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -273,14 +279,9 @@ def copied(state: State) -> State:
     return {name: t.detach().to("cpu", copy=True).contiguous() for name, t in state.items()}
 
 
-def _expect(good: bool, name: str, expected: str, found: object) -> None:
-    if not good:
-        raise NetgrainError(f"expected {name} as {expected}, found {found!r}; change it in Settings.")
-
-
 def _real(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _whole(value: object, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

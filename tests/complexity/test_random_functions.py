@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netgrain.complexity.random_functions import MEASURES, _Points, _Stack, _uniform, _words, complexity_profile
+from netgrain.complexity.random_functions import MEASURES, _Draw, _Points, _Stack, _uniform, _words, complexity_profile
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -139,7 +139,7 @@ def slow(x: Tensor, i: int, depth: int, scale: float, norm: str | None, residual
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("gating", [True, False])
 def test_a_stack_is_a_loop_over_networks(norm: str | None, residual: bool, gating: bool) -> None:
-    stack = _Stack("sine", 3, 1.5, 4, 8, 7, norm, residual, gating)
+    stack = _Stack(_Draw("sine", 3, 1.5, 4, 7), 8, norm, residual, gating)
     x = noise(5, 2).float()
     found = stack(x.expand(4, -1, -1))
     for i in range(4):

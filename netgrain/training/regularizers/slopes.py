@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from netgrain.runtime.errors import NetgrainError
+from netgrain.training.checks import evaluating
 from netgrain.training.regularizers.base import LossEvaluation, Regularizer, batch_norms, flat_outputs
 
 
@@ -59,7 +57,12 @@ class GeometricComplexity(Regularizer):
         """
         outputs = step.outputs
         if norms := batch_norms(step.model):
-            with _evaluating(norms):
+            if any(getattr(m, "running_mean", None) is None for m in norms):
+                raise NetgrainError(
+                    "the model has batch norm without running statistics, so that samples always see each other; "
+                    "expected track_running_stats=True or a normalisation that acts on each sample."
+                )
+            with evaluating(*norms):
                 outputs = step.model(step.x)
         f = flat_outputs(outputs, step.x, type(self).__name__)
         squares = [self._along(f, step.x, p) for p in range(self._passes(f.shape[1]))]
@@ -131,22 +134,6 @@ class Jacobian(GeometricComplexity):
             return one
         v = torch.randn(f.shape, generator=self.generator).to(f)
         return torch.nn.functional.normalize(v, dim=1)
-
-
-@contextmanager
-def _evaluating(norms: list[nn.Module]) -> Iterator[None]:
-    if any(getattr(m, "running_mean", None) is None for m in norms):
-        raise NetgrainError(
-            "the model has batch norm without running statistics, so that samples always see each other; "
-            "expected track_running_stats=True or a normalisation that acts on each sample."
-        )
-    for m in norms:
-        m.training = False
-    try:
-        yield
-    finally:
-        for m in norms:
-            m.training = True
 
 
 def _count(who: str, vectors: int) -> int:
