@@ -87,17 +87,9 @@ def run(config: Config, runner: Runner) -> Result:
     (axes,) = runner.map(_axes, [geometry], "geometry")
 
     def units(network: str, seed: int) -> list[dict[str, Any]]:
-        shared = {
-            "figure": 1,
-            "part": "training",
-            "geometry": geometry,
-            "network": network,
-            "noise": config.noise,
-            "samples": config.samples,
-            "tests": config.tests,
-            "steps": config.resnet_steps if network == "ResNet18" else config.mlp_steps,
-            "seed": seed,
-        }
+        steps = config.resnet_steps if network == "ResNet18" else config.mlp_steps
+        shared = {"figure": 1, "part": "training", "geometry": geometry, "network": network, "steps": steps}
+        shared |= {"noise": config.noise, "samples": config.samples, "tests": config.tests, "seed": seed}
         return [{**shared, "plane": plane} for plane in PLANES]
 
     return until_decided(

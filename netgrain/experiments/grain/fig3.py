@@ -23,7 +23,7 @@ from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import following
 from netgrain.experiments.grain.drawing import band, dotted, legend_below, panels
 from netgrain.experiments.grain.grains import NARROW, model_config
-from netgrain.experiments.grain.trials import MORE, Trials, curve_of, joined, open_subjects, until_decided
+from netgrain.experiments.grain.trials import MORE, SeededConfig, Trials, curve_of, joined, open_subjects, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
@@ -43,16 +43,12 @@ SAME = "an identity, no evidence: G ∝ I, so both data are the same law"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianConfig:
+class GaussianConfig(SeededConfig):
     """What figures 3, 12 and 13 have to know."""
 
-    size: int
     method: str = "auto"  # how G is known: "auto" (closed form; ViT sampled) or "sampled"
     geometry_members: int  # networks behind a sampled G, or points behind a closed form
     probes: int  # points per member at which ∇ₓf is taken
-    seeds: int  # members to begin with
-    most_seeds: int  # added while a claim is undecided
-    device: str = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,14 +27,16 @@ from torch import Tensor
 from netgrain.data.synthetic import linear_and_circle, without
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, panels
-from netgrain.experiments.grain.grains import COLOURS, Grain, grains_of, model_config
+from netgrain.experiments.grain.grains import COLOURS, Grain, grains_of, in_order, model_config
 from netgrain.experiments.grain.trials import (
+    SeededConfig,
     Trials,
     curve_of,
     difference,
     joined,
     left_out,
     open_subjects,
+    settings_of,
     trained_accuracy,
     until_decided,
 )
@@ -43,29 +45,23 @@ from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COST = 337  # processor seconds at laptop scale
-NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 PARTS = ("linear", "circle", "both")
 CHANCE = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    size: int
+class Config(SeededConfig):
     networks: dict[str, dict[str, Any]]  # indices of u1, plane of the circle, width, noise and how it is trained
     epsilon: float = 1.0
     samples: int
     tests: int
     batch: int
-    seeds: int  # to begin with
-    most_seeds: int  # for networks whose claims are undecided
-    device: str = "cpu"
 
 
 USUAL: dict[str, Any] = {"clip": None, "width": 1.0, "radii": [1.5, 0.25], "plane": [15, 16]}
@@ -112,10 +108,6 @@ class Result:
     eigenspaces: dict[str, list[int]]  # network → where each eigenspace of G begins
     diverged: dict[str, int]  # network → seeds left out since a training of theirs diverged
 
-    @property
-    def networks(self) -> list[str]:
-        return [n for n in NETWORKS if n in self.accuracy]
-
     def gaps(self, network: str) -> list[list[float]]:
         """Linear minus non-linear accuracy, by seed and index."""
         parts = self.accuracy[network]
@@ -125,13 +117,13 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
-    networks = [n for n in NETWORKS if n in config.networks]
-    grains = grains_of(runner, {n: _model(config, n, "gelu") for n in networks})
+    models = {n: _model(config, n, "gelu") for n in in_order(config.networks)}
+    grains = grains_of(runner, models)
     return until_decided(
         runner,
         partial(_one, grains),
         partial(_units, config),
-        dict.fromkeys(networks, (config.seeds, config.most_seeds)),
+        config.seeds_of(models),
         result=partial(result_of, config, grains),
         undecided=lambda result: open_subjects(claims(result)),
     )
@@ -144,18 +136,9 @@ def _model(config: Config, network: str, activation: str) -> dict[str, Any]:
 
 def _units(config: Config, network: str, seed: int) -> list[dict[str, Any]]:
     settings = config.networks[network]
-    shared = {
-        "figure": 5,
-        "model": _model(config, network, "relu"),
-        "geometry": "gelu",
-        "epsilon": config.epsilon,
-        "samples": config.samples,
-        "tests": config.tests,
-        "batch": config.batch,
-        "device": config.device,
-        **{key: settings[key] for key in ("steps", "lr", "noise", "clip", "radii", "plane")},
-        "seed": seed,
-    }
+    shared = {"figure": 5, "model": _model(config, network, "relu"), "geometry": "gelu", "seed": seed}
+    shared |= config.some("epsilon", "samples", "tests", "batch", "device")
+    shared |= {key: settings[key] for key in ("steps", "lr", "noise", "clip", "radii", "plane")}
     return [{**shared, "index": index} for index in settings["indices"]]
 
 
@@ -174,13 +157,9 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
         linear_and_circle(u1, u2, u3, unit[part], seed=derived_seed(seed, "fig5", part), **features)
         for part in ("samples", "tests")
     )
-    settings = Settings(
-        lr=unit["lr"], steps=unit["steps"], batch=unit["batch"], clip=unit["clip"], decay="linear"
-    )  # momentum 0.9, no weight decay
-    tests = {"linear": without(test, u2, u3), "circle": without(test, u1), "both": test}
-    return Outcome(
-        trained_accuracy(unit, train.X, train.y, settings, {part: (data.X, data.y) for part, data in tests.items()})
-    )
+    alone = {"linear": without(test, u2, u3), "circle": without(test, u1), "both": test}
+    tests = {part: (data.X, data.y) for part, data in alone.items()}
+    return Outcome(trained_accuracy(unit, train.X, train.y, settings_of(unit, steps=unit["steps"]), tests))
 
 
 def axes(grain: Grain, index: int, plane: Sequence[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -227,7 +206,7 @@ def crossing(indices: Sequence[int], gaps: Sequence[float]) -> float:
 
 
 def claims(result: Result) -> list[Claim]:
-    return [c for network in result.networks for c in _claims(result, network)]
+    return [c for network in in_order(result.accuracy) for c in _claims(result, network)]
 
 
 def _claims(result: Result, network: str) -> list[Claim]:
@@ -298,9 +277,9 @@ def _note(result: Result, network: str) -> str:
 
 def figure(result: Result) -> Figure:
     title = "A step along u₁ and a circle in the plane of two leading directions, each tested alone"
-    columns = len(result.networks)
+    columns = len(result.accuracy)
     figure, axes = panels(title, (3.3 * columns, 3.6), rows=1, columns=columns, sharey=True)
-    for ax, network in zip(axes, result.networks, strict=True):
+    for ax, network in zip(axes, in_order(result.accuracy), strict=True):
         _panel(ax, result, network)
     axes[0].set_ylabel("test accuracy (%)")
     axes[0].legend(fontsize=9, loc="center left", frameon=False)

@@ -19,23 +19,17 @@ from torch import Tensor
 
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, panels
-from netgrain.experiments.grain.grains import (
-    COLOURS,
-    Grain,
-    grains_of,
-    images_found,
-    model_config,
-    pictures,
-    shape_in,
-)
+from netgrain.experiments.grain.grains import COLOURS, Grain, grains_of, in_order, pictures
 from netgrain.experiments.grain.trials import (
+    ImagesConfig,
     Trials,
     curve_of,
     difference,
-    drawn,
+    images_of,
     joined,
     left_out,
     open_subjects,
+    settings_of,
     trained_accuracy,
     until_decided,
 )
@@ -45,7 +39,6 @@ from netgrain.geometry.scores import eliminate_variance, feature_basis, random_b
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,21 +51,10 @@ OTHER_EPSILON = 1e-4  # how much of the removed space depends on epsilon is told
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    networks: dict[str, dict[str, Any]]  # width, steps, shares of the variance that are taken out
-    images: str
-    size: int
-    pool: int  # training images from which each seed draws; their S and G make the basis
-    samples: int
-    tests: int
+class Config(ImagesConfig):
+    # networks: width, steps, and the shares of the variance that are taken out; S and G of the pool make the basis
     epsilon: float = 1e-6
-    batch: int = 128
-    lr: float = 0.1
-    clip: float | None = 0.5
-    seeds: int  # to begin with
-    most_seeds: int  # for networks whose claims are undecided
     whole_seeds: int = 1  # seeds also trained with nothing taken out, for the figure
-    device: str = "cpu"
 
 
 PRESETS = {
@@ -109,10 +91,6 @@ class Result:
     majority: float  # per cent of the test images in the larger class
     diverged: dict[str, int]  # network → seeds left out since a training of theirs diverged
 
-    @property
-    def networks(self) -> list[str]:
-        return [n for n in NETWORKS if n in self.accuracy]
-
     def gains(self, network: str) -> list[list[float]]:
         """Geometry minus random in points, by seed and share."""
         by = self.accuracy[network]
@@ -121,21 +99,11 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
-    name = images_found(runner, config.images)
-    pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests, "two": True}
-    models = {n: _model(config, pool, n, "gelu") for n in NETWORKS if n in config.networks}
+    pool = {**config.pool_of(runner), "two": True}
+    models = {n: config.model(pool, n, "gelu") for n in in_order(config.networks)}
     grains = grains_of(runner, models)
-    units = [
-        {
-            "figure": 6,
-            "part": "basis",
-            "model": model,
-            "images": pool,
-            "epsilons": [config.epsilon, OTHER_EPSILON],
-            "shares": config.networks[n]["shares"],
-        }
-        for n, model in models.items()
-    ]
+    shared = {"figure": 6, "part": "basis", "images": pool, "epsilons": [config.epsilon, OTHER_EPSILON]}
+    units = [{**shared, "model": model, "shares": config.networks[n]["shares"]} for n, model in models.items()]
     if not runner.has(units):
         pictures(**pool)  # read here, before processes are forked
     bases = dict(zip(models, runner.map(partial(_basis, grains), units, "bases"), strict=True))
@@ -143,15 +111,11 @@ def run(config: Config, runner: Runner) -> Result:
         runner,
         partial(_one, {n: o.arrays["basis"] for n, o in bases.items()}),
         partial(_units, config, pool),
-        dict.fromkeys(models, (config.seeds, config.most_seeds)),
-        result=partial(result_of, config, name, {n: o.numbers["overlap"] for n, o in bases.items()}),
+        config.seeds_of(models),
+        result=partial(result_of, config, pool["name"], {n: o.numbers["overlap"] for n, o in bases.items()}),
         undecided=lambda result: open_subjects(claims(result)),
         images=pool,
     )
-
-
-def _model(config: Config, pool: Mapping[str, Any], network: str, activation: str) -> dict[str, Any]:
-    return model_config(network, shape_in(pool), activation=activation, width=config.networks[network]["width"])
 
 
 def _basis(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
@@ -188,23 +152,11 @@ def overlap(A: Tensor, B: Tensor) -> float:
 
 def _units(config: Config, pool: Mapping[str, Any], network: str, seed: int) -> list[dict[str, Any]]:
     """One training for each method and share, before them one with nothing taken out for some seeds."""
-    shared = {
-        "figure": 6,
-        "part": "training",
-        "model": _model(config, pool, network, "relu"),
-        "geometry": "gelu",
-        "images": dict(pool),
-        "samples": config.samples,
-        "epsilon": config.epsilon,
-        "steps": config.networks[network]["steps"],
-        "batch": config.batch,
-        "lr": config.lr,
-        "clip": config.clip,
-        "device": config.device,
-        "seed": seed,
-    }
+    settings = config.networks[network]
+    shared = {"figure": 6, "part": "training", "epsilon": config.epsilon, "steps": settings["steps"]}
+    shared |= config.unit(pool, network, seed)
     whole = [("whole", 0.0)] if seed < config.whole_seeds else []
-    cell = whole + [(m, share) for m in METHODS for share in config.networks[network]["shares"]]
+    cell = whole + [(m, share) for m in METHODS for share in settings["shares"]]
     return [{**shared, "method": method, "share": share} for method, share in cell]
 
 
@@ -227,9 +179,7 @@ def result_of(config: Config, images: str, overlap: dict[str, list[float]], tria
 def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
     """Take directions out of training and test images, train, test."""
     seed, share = unit["seed"], unit["share"]
-    images = pictures(**unit["images"])
-    mine = drawn(images.train.y, unit["samples"], seed, "training images")
-    X, y, test = images.train.X[mine], images.train.y[mine], images.test.X
+    X, y, test, y_test = images_of(unit)
     directions = 0
     if unit["method"] != "whole":
         S = data_covariance(X)
@@ -238,12 +188,10 @@ def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
             basis, _ = random_baseline(S, share, seed=derived_seed(seed, "fig6"))
         directions = needed(basis, S.matrix(), share)
         X, test = (eliminate_variance(part, basis, S, share) for part in (X, test))
-    settings = Settings(
-        lr=unit["lr"], steps=unit["steps"], batch=unit["batch"], clip=unit["clip"], decay="linear"
-    )  # momentum 0.9, no weight decay
-    ones = float((images.test.y == 1).double().mean())
+    ones = float((y_test == 1).double().mean())
     known = {"directions": directions, "majority": max(ones, 1 - ones)}
-    return Outcome({**trained_accuracy(unit, X, y, settings, {"test": (test, images.test.y)}), **known})
+    settings = settings_of(unit, steps=unit["steps"])
+    return Outcome({**trained_accuracy(unit, X, y, settings, {"test": (test, y_test)}), **known})
 
 
 # --- claims and drawing -------------------------------------------------------------------------------------------
@@ -251,7 +199,7 @@ def _one(bases: Mapping[str, Tensor], unit: Mapping[str, Any]) -> Outcome:
 
 def claims(result: Result) -> list[Claim]:
     out = []
-    for network in result.networks:
+    for network in in_order(result.accuracy):
         shares, gains = result.config.networks[network]["shares"], result.gains(network)
         averaged = difference([mean(row) for row in gains])
         told = ", ".join(f"{100 * s:g} %" for s in shares)
@@ -284,9 +232,9 @@ def _claim(result: Result, network: str, kind: str, where: str, value: Estimate,
 
 def figure(result: Result) -> Figure:
     title = "Variance taken out of the images, with the number of directions that it takes"
-    columns = len(result.networks)
+    columns = len(result.accuracy)
     figure, axes = panels(title, (1.0 + 3.6 * columns, 4.0), rows=1, columns=columns, sharey=True)
-    for ax, network in zip(axes, result.networks, strict=True):
+    for ax, network in zip(axes, in_order(result.accuracy), strict=True):
         _panel(ax, result, network)
     axes[0].set_ylabel("test accuracy (%)")
     axes[0].legend(fontsize=8, loc="lower left")

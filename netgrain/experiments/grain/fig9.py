@@ -62,26 +62,17 @@ class Result:
 
 
 def run(config: Config, runner: Runner) -> Result:
+    shared = {"figure": 9, "size": config.size, "first_layer": config.first_layer}
     asked = {
-        name: [
-            {
-                "figure": 9,
-                "network": spec,
-                "size": config.size,
-                # LeNet and MLP are small anyway; widths cancel in a bias-free ResNet18 but not in them
-                "width": config.width if name in ("ResNet18", "ViT") else 1.0,
-                "members": members,
-                "first_layer": config.first_layer,
-                "seed": seed,
-            }
-            for seed in range(config.seeds)
-        ]
+        # LeNet and MLP are small anyway; widths cancel in a bias-free ResNet18 but not in them
+        name: {"network": spec, "width": config.width if name in ("ResNet18", "ViT") else 1.0, "members": members}
         for (name, spec), members in zip(NETWORKS.items(), config.members, strict=True)
     }
-    outcomes = iter(runner.map(_one, [u for units in asked.values() for u in units], "geometries"))
+    units = [{**shared, **model, "seed": seed} for model in asked.values() for seed in range(config.seeds)]
+    outcomes = iter(runner.map(_one, units, "geometries"))
     numbers, geometries = {}, {}
-    for name, units in asked.items():
-        mine = [next(outcomes) for _ in units]
+    for name in asked:
+        mine = [next(outcomes) for _ in range(config.seeds)]
         numbers[name] = [o.numbers for o in mine]
         total = sum((o.arrays["G"].double() for o in mine), torch.zeros(1, dtype=torch.float64)) / len(mine)
         geometries[name] = Geometry.from_matrix(total, (1, config.size, config.size))

@@ -100,21 +100,18 @@ def followed(
     """Train member i; rows (snapshots, probes, d) float32, accuracy at every snapshot in per cent."""
     make, place = make_of(m), device_named(device)
     trained = train_member(make, X, y, settings, seed=seed, i=i, device=place)
-    if trained.diverged:
-        return Outcome({"diverged": True, "train": [], "test": []}, {"rows": torch.zeros(0)})
     model = member(make, 0, 0, place)
     points = _points(m, probes, seed, i).to(place)
     rows, train, test = [], [], []
-    for step in settings.snapshots:
+    for step in () if trained.diverged else settings.snapshots:
         trained.load_into(model, step=step)
         rows.append(_rows(model, points))
         train.append(100 * accuracy(model, X, y))
         if tests is not None:
             test.append(100 * accuracy(model, *tests))
-    found = torch.stack(rows)
-    if not bool(torch.isfinite(found).all()):
+    if trained.diverged or not all(bool(torch.isfinite(r).all()) for r in rows):
         return Outcome({"diverged": True, "train": [], "test": []}, {"rows": torch.zeros(0)})
-    return Outcome({"diverged": False, "train": train, "test": test}, {"rows": found})
+    return Outcome({"diverged": False, "train": train, "test": test}, {"rows": torch.stack(rows)})
 
 
 def _points(m: Mapping[str, Any], probes: int, seed: int, i: int) -> Tensor:

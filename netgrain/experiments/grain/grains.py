@@ -7,7 +7,7 @@ geometry as eigenvalues, directions and blocks, computed once as a unit of its o
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from netgrain.auditing.axes import Axes
 from netgrain.data.dataset import Dataset, Split
 from netgrain.data.images import load_split
 from netgrain.families.members import Family
-from netgrain.families.probes import Gaussian
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate
@@ -46,20 +45,17 @@ def model_config(
     *,
     activation: str,
     normed: bool = False,
-    narrow: bool = True,
     width: float | None = None,
     outputs: int = 2,
 ) -> dict[str, Any]:
-    """A family as plain values; narrow: at the width of laptop scale, unless one is given."""
-    if width is None:
-        width = NARROW.get(network, 1.0) if narrow else 1.0
+    """A family as plain values, at the width of laptop scale unless one is given."""
     return {
         "network": network,
         "channels": shape[0],
         "size": shape[1],
         "activation": activation,
         "norm": NORMS.get(network) if normed else None,
-        "width": width,
+        "width": NARROW.get(network, 1.0) if width is None else width,
         "outputs": outputs,
     }
 
@@ -84,6 +80,11 @@ def shape_of(model: Mapping[str, Any]) -> tuple[int, int, int]:
 def shape_in(pool: Mapping[str, Any]) -> tuple[int, int, int]:
     """The shape of these images (arguments of `pictures`)."""
     return 1 if pool["name"] == "digits" else 3, pool["size"], pool["size"]
+
+
+def in_order(networks: Collection[str]) -> list[str]:
+    """Networks as figures and tables list them; a mapping that was stored has lost its order."""
+    return [n for n in COLOURS if n in networks]
 
 
 def device_named(device: str) -> torch.device:
@@ -133,25 +134,22 @@ def grains_of(
     models: Mapping[str, Mapping[str, Any]],
     *,
     members: int | None = None,
-    probe: str = "origin",
     images: Mapping[str, Any] | None = None,
     twins: bool = False,
-    method: str = "auto",
 ) -> dict[str, Grain]:
-    """The grain of each family; with images (arguments of `pictures`) that of G S G, S the covariance of their
-    training part.
+    """The grain of each family at the origin; with images (arguments of `pictures`) that of G S G, S the covariance of
+    their training part.
 
-    probe: "origin" or "gaussian" (standard normal inputs). members: networks where G is sampled. twins: also compare
-    narrow families with full-width ones.
+    members: networks where G is sampled. twins: also compare narrow families with full-width ones.
     """
     units = [
         {
             "grain": dict(m),
             "members": members,
-            "probe": probe,
+            "probe": "origin",
             "images": None if images is None else dict(images),
             "twin": twins and m["width"] != 1.0,
-            "method": method,
+            "method": "auto",
         }
         for m in models.values()
     ]
@@ -163,13 +161,11 @@ def grains_of(
 
 def _grain(unit: Mapping[str, Any]) -> Outcome:
     m = unit["grain"]
-    G = _geometry(m, unit)
+    G = _geometry(m, unit["members"])
     numbers: dict[str, Any] = {"method": G.method, "twin": None}
     if unit["twin"]:
-        several = {**unit, "members": TWIN_MEMBERS}
-        sampled = G.method == "sampled"
-        ours = _geometry(m, several) if sampled else G
-        numbers["twin"] = corr(ours, _geometry({**m, "width": 1.0}, several, seed=1)).as_dict()
+        ours = _geometry(m, TWIN_MEMBERS) if G.method == "sampled" else G
+        numbers["twin"] = corr(ours, _geometry({**m, "width": 1.0}, TWIN_MEMBERS, seed=1)).as_dict()
     if unit["images"] is not None:
         G = G.project(data_covariance(pictures(**unit["images"]).train.X))
     directions = G.directions()
@@ -180,18 +176,10 @@ def _grain(unit: Mapping[str, Any]) -> Outcome:
     return Outcome(numbers, {"values": values, "directions": directions})
 
 
-def _geometry(m: Mapping[str, Any], unit: Mapping[str, Any], seed: int = 0) -> Geometry:
-    return average_geometry(
-        make_of(m),
-        shape_of(m),
-        probe=Gaussian(1.0) if unit["probe"] == "gaussian" else None,
-        members=unit["members"],
-        # the rows of the last layer are independent and alike, so the sum over both outputs is what their difference
-        # has, too, up to a factor; and the sum has a closed form
-        method=unit["method"],
-        seed=seed,
-        progress=False,
-    )
+def _geometry(m: Mapping[str, Any], members: int | None, seed: int = 0) -> Geometry:
+    # the rows of the last layer are independent and alike, so the sum over both outputs is what their difference has,
+    # too, up to a factor; and the sum has a closed form
+    return average_geometry(make_of(m), shape_of(m), members=members, seed=seed, progress=False)
 
 
 def _read(outcome: Outcome) -> Grain:

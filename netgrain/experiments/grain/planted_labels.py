@@ -19,7 +19,7 @@ from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import isotropic, planted
 from netgrain.experiments.claims import UNDECIDED, Claim
 from netgrain.experiments.grain.grains import Grain, model_config, pictures
-from netgrain.experiments.grain.trials import Trials, drawn, trained_accuracy, until_decided
+from netgrain.experiments.grain.trials import SeededConfig, Trials, drawn, trained_accuracy, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -53,16 +53,12 @@ Judged = tuple[Claim, tuple[CurveName, ...]]  # a claim and the curves whose see
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlantedConfig:
+class PlantedConfig(SeededConfig):
     """What all four figures have to know."""
 
-    size: int
     tests: int
     training: Mapping[str, Any]  # settings, in figures 4 and 10 by network
-    seeds: int
-    most_seeds: int
     members: int | None  # networks behind G where it is sampled
-    device: str = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,11 +188,10 @@ def planted_curve(
         "model": dict(model),
         "data": noise if images is None else {"images": images, "label_noise": LABEL_NOISE},
         "samples": samples,
-        "tests": config.tests,
         "training": dict(settings),
         "grain": {"members": config.members, **about},
-        "device": config.device,
         "audited": audited,
+        **config.some("tests", "device"),
     }
     within = None if images is None else room(grain, images["name"])
     return PlantedCurve(shared, grid(indices, len(grain.values), within=within))
@@ -266,7 +261,7 @@ def train_curves(
         runner,
         functools.partial(train_one, grains),
         lambda name, seed: cells[name].units(seed),
-        dict.fromkeys(cells, (config.seeds, config.most_seeds)),
+        config.seeds_of(cells),
         result=collect,
         undecided=undecided,
         images=next((c.shared["data"]["images"] for c in cells.values() if "images" in c.shared["data"]), None),

@@ -12,28 +12,22 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim, claim
 from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, panels
-from netgrain.experiments.grain.grains import (
-    COLOURS,
-    Grain,
-    grains_of,
-    images_found,
-    model_config,
-    pictures,
-    shape_in,
-)
+from netgrain.experiments.grain.grains import COLOURS, Grain, grains_of, in_order
 from netgrain.experiments.grain.trials import (
+    ImagesConfig,
     Trials,
     difference,
-    drawn,
+    images_of,
     joined,
     left_out,
+    settings_of,
     trained_accuracy,
     until_decided,
 )
@@ -42,7 +36,6 @@ from netgrain.geometry.scores import prune
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
-from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,66 +46,23 @@ METHODS = ("random", "score")
 LEVELS = (10, 20, 30, 40, 50, 60, 70, 80, 90)
 
 
-class Printed(NamedTuple):
-    """A row of the paper's tables, by level."""
-
-    accuracy: tuple[float, ...]
-    error: tuple[float, ...]
-
-    def at(self, level: int) -> float:
-        return self.accuracy[LEVELS.index(level)]
-
-    def as_text(self, level: int) -> str:
-        return f"{self.at(level)}±{self.error[LEVELS.index(level)]}"
-
-
-PAPER = {  # (network, method) → per cent of test accuracy at each level, with the paper's 68 % intervals
-    ("LeNet", "random"): Printed(
-        (65.0, 63.95, 61.7, 58.9, 56.6, 54.8, 52.4, 49.5, 45.1),
-        (0.4, 0.3, 0.4, 0.4, 0.3, 0.3, 0.3, 0.2, 0.3),
-    ),
-    ("LeNet", "score"): Printed(
-        (65.9, 65.1, 62.5, 60.9, 58.5, 56.4, 53.5, 50.8, 45.9),
-        (0.5, 0.6, 0.2, 0.46, 0.4, 0.1, 0.3, 0.2, 0.2),
-    ),
-    ("ResNet18", "random"): Printed(
-        (78.6, 76.8, 75.8, 73.9, 71.8, 68.8, 65.1, 60.3, 52.4),
-        (0.2, 0.3, 0.6, 0.3, 0.4, 0.1, 0.3, 0.5, 0.4),
-    ),
-    ("ResNet18", "score"): Printed(
-        (79.6, 78.4, 77.0, 75.9, 73.2, 70.0, 66.2, 61.5, 54.4),
-        (0.2, 0.3, 0.2, 0.3, 0.4, 0.3, 0.3, 0.4, 0.2),
-    ),
-    ("ViT", "random"): Printed(
-        (62.0, 60.0, 57.5, 54.6, 51.5, 48.7, 45.5, 41.3, 35.6),
-        (0.1, 0.2, 0.1, 0.1, 0.1, 0.0, 0.1, 0.1, 0.1),
-    ),
-    ("ViT", "score"): Printed(
-        (62.9, 60.6, 58.4, 55.4, 52.2, 49.7, 46.5, 42.1, 36.2),
-        (0.1, 0.1, 0.1, 0.1, 0.2, 0.1, 0.1, 0.0, 0.1),
-    ),
+PAPER = {  # the rows of the tables: per cent of test accuracy at each level, with the paper's 68 % intervals
+    ("LeNet", "random"): "65.0±0.4 63.95±0.3 61.7±0.4 58.9±0.4 56.6±0.3 54.8±0.3 52.4±0.3 49.5±0.2 45.1±0.3",
+    ("LeNet", "score"): "65.9±0.5 65.1±0.6 62.5±0.2 60.9±0.46 58.5±0.4 56.4±0.1 53.5±0.3 50.8±0.2 45.9±0.2",
+    ("ResNet18", "random"): "78.6±0.2 76.8±0.3 75.8±0.6 73.9±0.3 71.8±0.4 68.8±0.1 65.1±0.3 60.3±0.5 52.4±0.4",
+    ("ResNet18", "score"): "79.6±0.2 78.4±0.3 77.0±0.2 75.9±0.3 73.2±0.4 70.0±0.3 66.2±0.3 61.5±0.4 54.4±0.2",
+    ("ViT", "random"): "62.0±0.1 60.0±0.2 57.5±0.1 54.6±0.1 51.5±0.1 48.7±0.0 45.5±0.1 41.3±0.1 35.6±0.1",
+    ("ViT", "score"): "62.9±0.1 60.6±0.1 58.4±0.1 55.4±0.1 52.2±0.2 49.7±0.1 46.5±0.1 42.1±0.0 36.2±0.1",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    networks: dict[str, dict[str, Any]]  # width, and levels: per cent of the samples dropped
-    images: str
-    size: int
-    pool: int  # training images from which each seed draws
-    samples: int  # so many, before any are dropped
-    tests: int
+class Config(ImagesConfig):
+    # networks: width, and levels: per cent of the samples dropped
     epochs: int  # passes through the samples before any are dropped …
-    fixed: str = (
-        "iterations"  # … "iterations": as many steps after dropping; "epochs": as many passes through what is left
-    )
-    batch: int = 128
+    fixed: str = "iterations"  # … "iterations": as many steps after dropping; "epochs": as many passes through the rest
     lr: float = 0.2
     weight_decay: float = 5e-4
-    clip: float | None = 0.5
-    seeds: int  # to begin with
-    most_seeds: int  # for undecided cells
-    device: str = "cpu"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +78,7 @@ def cells(config: Config) -> dict[str, tuple[str, int]]:
     """Cells by name, in the order of the tables."""
     return {
         f"{network}, {level} % dropped": (network, level)
-        for network in NETWORKS
-        if network in config.networks
+        for network in in_order(config.networks)
         for level in config.networks[network]["levels"]
     }
 
@@ -160,43 +109,23 @@ def at_random(y: Tensor, *, keep: float, seed: int) -> Tensor:
 
 def run(config: Config, runner: Runner) -> Result:
     """Both choices in every cell; seeds are added where score minus random is undecided."""
-    name = images_found(runner, config.images)
-    pool = {"name": name, "size": config.size, "samples": config.pool, "tests": config.tests}
-    grains = grains_of(runner, {n: _model(config, pool, n, "gelu") for n in NETWORKS if n in config.networks})
+    pool = config.pool_of(runner)
+    grains = grains_of(runner, {n: config.model(pool, n, "gelu") for n in in_order(config.networks)})
     return until_decided(
         runner,
         partial(_one, grains),
         partial(_units, config, pool),
-        dict.fromkeys(cells(config), (config.seeds, config.most_seeds)),
-        result=partial(result_of, config, name),
+        config.seeds_of(cells(config)),
+        result=partial(result_of, config, pool["name"]),
         undecided=lambda result: {c.name for c in claims(result) if c.verdict == UNDECIDED},
         images=pool,
     )
 
 
-def _model(config: Config, pool: Mapping[str, Any], network: str, activation: str) -> dict[str, Any]:
-    width = config.networks[network]["width"]
-    return model_config(network, shape_in(pool), activation=activation, width=width, outputs=10)
-
-
 def _units(config: Config, pool: Mapping[str, Any], cell: str, seed: int) -> list[dict[str, Any]]:
     network, level = cells(config)[cell]
-    shared = {
-        "part": "pruning",
-        "model": _model(config, pool, network, "relu"),
-        "geometry": "gelu",
-        "images": dict(pool),
-        "samples": config.samples,
-        "dropped": level,
-        "epochs": config.epochs,
-        "fixed": config.fixed,
-        "batch": config.batch,
-        "lr": config.lr,
-        "weight_decay": config.weight_decay,
-        "clip": config.clip,
-        "device": config.device,
-        "seed": seed,
-    }
+    shared = {"part": "pruning", "dropped": level, **config.some("epochs", "fixed", "weight_decay")}
+    shared |= config.unit(pool, network, seed)
     return [{**shared, "method": method} for method in METHODS]
 
 
@@ -213,23 +142,15 @@ def result_of(config: Config, images: str, trials: Mapping[str, Trials]) -> Resu
 
 def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     """Drop samples by score or at random, train on the rest, test."""
-    seed, keep = unit["seed"], 1 - unit["dropped"] / 100
-    images = pictures(**unit["images"])
-    mine = drawn(images.train.y, unit["samples"], seed, "training images")
-    X, y = images.train.X[mine], images.train.y[mine]
+    keep = 1 - unit["dropped"] / 100
+    X, y, *test = images_of(unit)
     if unit["method"] == "score":
         kept = prune(grains[unit["model"]["network"]].geometry(), X, y, keep=keep)
     else:
-        kept = at_random(y, keep=keep, seed=seed)
-    settings = Settings(
-        lr=unit["lr"],
-        weight_decay=unit["weight_decay"],
-        clip=unit["clip"],
-        batch=unit["batch"],
-        decay="linear",
-        steps=steps(len(y), len(kept), epochs=unit["epochs"], batch=unit["batch"], fixed=unit["fixed"]),
-    )
-    return Outcome(trained_accuracy(unit, X[kept], y[kept], settings, {"test": (images.test.X, images.test.y)}))
+        kept = at_random(y, keep=keep, seed=unit["seed"])
+    count = steps(len(y), len(kept), epochs=unit["epochs"], batch=unit["batch"], fixed=unit["fixed"])
+    settings = settings_of(unit, steps=count, weight_decay=unit["weight_decay"])
+    return Outcome(trained_accuracy(unit, X[kept], y[kept], settings, {"test": (test[0], test[1])}))
 
 
 # --- claims and drawing -------------------------------------------------------------------------------------------
@@ -257,10 +178,19 @@ def _claim(result: Result, name: str, network: str, level: int) -> Claim:
         "test accuracy with the lowest-scored samples dropped minus that with random ones dropped is positive",
         difference(gains(result, network, level)),
         low=0,
-        paper=f"{printed_gain(network, level):+.1f}: random {PAPER[network, 'random'].as_text(level)}, "
-        f"by score {PAPER[network, 'score'].as_text(level)}",
+        paper=f"{printed_gain(network, level):+.1f}: random {printed(network, 'random', level)}, "
+        f"by score {printed(network, 'score', level)}",
         note=joined(scores, left_out(result.diverged[network][level], "pairs")),
     )
+
+
+def printed(network: str, method: str, level: int) -> str:
+    """What the paper's table says.
+
+    >>> printed("LeNet", "score", 50)
+    '58.5±0.4'
+    """
+    return PAPER[network, method].split()[LEVELS.index(level)]
 
 
 def printed_gain(network: str, level: int) -> float:
@@ -269,12 +199,13 @@ def printed_gain(network: str, level: int) -> float:
     >>> printed_gain("LeNet", 50)
     1.9
     """
-    return round(PAPER[network, "score"].at(level) - PAPER[network, "random"].at(level), 2)
+    random, score = (float(printed(network, method, level).partition("±")[0]) for method in METHODS)
+    return round(score - random, 2)
 
 
 def draw(result: Result, *, title: str) -> Figure:
     """For each network its accuracy against the share dropped, and what scores gain next to what the paper prints."""
-    networks = [n for n in NETWORKS if n in result.accuracy]
+    networks = in_order(result.accuracy)
     figure, axes = panels(title, (9, 1.0 + 3.1 * len(networks)), rows=len(networks), columns=2)
     for left, right, network in zip(axes[::2], axes[1::2], networks, strict=True):
         _accuracies(left, result, network)

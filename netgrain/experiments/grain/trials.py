@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from netgrain.experiments.claims import UNDECIDED, Claim
-from netgrain.experiments.grain.grains import device_named, make_of, pictures
+from netgrain.experiments.grain.grains import (
+    device_named,
+    images_found,
+    make_of,
+    model_config,
+    pictures,
+    shape_in,
+)
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
@@ -28,6 +35,53 @@ MORE = 1e-9  # "larger", "positive": a difference that is exactly zero for all s
 
 R = TypeVar("R")
 Cell = TypeVar("Cell", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededConfig:
+    """What every experiment with seeds has to know."""
+
+    size: int
+    seeds: int  # to begin with
+    most_seeds: int  # where claims are undecided
+    device: str = "cpu"
+
+    def seeds_of(self, cells: Iterable[Cell]) -> dict[Cell, tuple[int, int]]:
+        """The seeds of each cell, to begin with and at most."""
+        return dict.fromkeys(cells, (self.seeds, self.most_seeds))
+
+    def some(self, *names: str) -> dict[str, Any]:
+        """These fields, for a unit."""
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesConfig(SeededConfig):
+    """What figure 6 and tables 1 and 2 have to know: networks trained on images, from which something is taken."""
+
+    networks: dict[str, dict[str, Any]]  # name → width, and what else differs between them
+    images: str
+    pool: int  # training images from which each seed draws
+    samples: int  # so many, before any are dropped
+    tests: int
+    batch: int = 128
+    lr: float = 0.1
+    clip: float | None = 0.5
+
+    def pool_of(self, runner: Runner) -> dict[str, Any]:
+        """The images, as arguments of `pictures`."""
+        name = images_found(runner, self.images)
+        return {"name": name, "size": self.size, "samples": self.pool, "tests": self.tests}
+
+    def model(self, pool: Mapping[str, Any], network: str, activation: str) -> dict[str, Any]:
+        width, outputs = self.networks[network]["width"], 2 if pool.get("two") else 10
+        return model_config(network, shape_in(pool), activation=activation, width=width, outputs=outputs)
+
+    def unit(self, pool: Mapping[str, Any], network: str, seed: int) -> dict[str, Any]:
+        """What all trainings of a network and a seed share. G is that of the GELU family, ReLU is trained."""
+        model = self.model(pool, network, "relu")
+        settings = self.some("samples", "batch", "lr", "clip", "device")
+        return {"model": model, "geometry": "gelu", "images": dict(pool), "seed": seed, **settings}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +165,23 @@ def trained_accuracy(
     return {"diverged": False, **right, "train": trained.train_accuracy}
 
 
+def settings_of(unit: Mapping[str, Any], *, steps: int, weight_decay: float = 0.0) -> Settings:
+    """How the network of a unit is trained, with momentum 0.9."""
+    lr, batch, clip = unit["lr"], unit["batch"], unit["clip"]
+    return Settings(lr=lr, batch=batch, clip=clip, steps=steps, weight_decay=weight_decay, decay="linear")
+
+
 def drawn(X: Tensor, n: int, seed: int, label: str) -> Tensor:
     """Indices of n of these samples, others for every seed."""
     generator = torch.Generator().manual_seed(derived_seed(seed, label))
     return torch.randperm(len(X), generator=generator)[:n]
+
+
+def images_of(unit: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Training images and labels that the seed of a unit has drawn, test images and labels."""
+    split = pictures(**unit["images"])
+    mine = drawn(split.train.y, unit["samples"], unit["seed"], "training images")
+    return split.train.X[mine], split.train.y[mine], split.test.X, split.test.y
 
 
 # --- numbers and words --------------------------------------------------------------------------------------------

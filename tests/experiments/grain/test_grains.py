@@ -12,6 +12,7 @@ from netgrain.experiments.grain.grains import (
     Grain,
     grains_of,
     images_found,
+    in_order,
     make_of,
     model_config,
     pictures,
@@ -64,8 +65,9 @@ def test_a_narrow_resnet_has_the_geometry_of_the_full_one(runner: Runner) -> Non
 
 
 def test_names_widths_and_norms() -> None:
+    assert in_order({"ViT": 1, "LeNet": 2, "MLP": 3}) == ["MLP", "LeNet", "ViT"]
     assert model_config("ResNet18", SHAPE, activation="relu")["width"] == 1 / 8
-    assert model_config("ResNet18", SHAPE, activation="relu", narrow=False)["width"] == 1
+    assert model_config("ResNet18", SHAPE, activation="relu", width=1.0)["width"] == 1
     assert model_config("LeNet", SHAPE, activation="relu")["width"] == 1
     assert model_config("ViT", SHAPE, activation="relu", normed=True)["norm"] == "layer"
     assert model_config("LeNet", SHAPE, activation="relu", normed=True)["norm"] is None

@@ -10,4 +10,4 @@ def test_cells_of_the_paper() -> None:
     assert not laptop[0] & laptop[1]
     assert all(pruning.printed_gain(n, level) > 0 for n in pruning.NETWORKS for level in range(10, 100, 10))
     assert pruning.printed_gain("ViT", 90) == 0.6
-    assert pruning.PAPER["ResNet18", "score"].as_text(70) == "66.2±0.3"
+    assert pruning.printed("ResNet18", "score", 70) == "66.2±0.3"

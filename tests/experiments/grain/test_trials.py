@@ -9,7 +9,16 @@ import torch
 
 from netgrain.experiments.grain import trials
 from netgrain.experiments.grain.grains import model_config
-from netgrain.experiments.grain.trials import Trials, curve_of, drawn, joined, left_out, trained_accuracy, until_decided
+from netgrain.experiments.grain.trials import (
+    Trials,
+    curve_of,
+    drawn,
+    joined,
+    left_out,
+    settings_of,
+    trained_accuracy,
+    until_decided,
+)
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings
@@ -88,6 +97,12 @@ def test_a_training_is_tested() -> None:
     assert found["right"] == found["train"] == pytest.approx(1 - found["wrong"])
     wild = trained_accuracy(unit, 1e6 * X, y, Settings(steps=20, batch=4, lr=1e30), tests)
     assert wild == {"diverged": True, "right": None, "wrong": None, "train": None}
+
+
+def test_settings_of_a_unit() -> None:
+    unit = {"lr": 0.2, "batch": 64, "clip": None, "other": 1}
+    assert settings_of(unit, steps=5) == Settings(lr=0.2, batch=64, clip=None, steps=5, decay="linear")
+    assert settings_of(unit, steps=5, weight_decay=0.1).weight_decay == 0.1
 
 
 def test_seeds_draw_their_own_samples() -> None:
