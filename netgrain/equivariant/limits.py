@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from netgrain.equivariant.networks import CircularCNN, Diagonal, FullyConnected, GroupCNN, LinearNetwork
-from netgrain.equivariant.parametrisation import Array
 from netgrain.equivariant.penalties import group_transform
-from netgrain.equivariant.separable import check_separable
-from netgrain.equivariant.solution import Limit, solve
+from netgrain.equivariant.separable import separated_points
+from netgrain.equivariant.solution import Limit, LimitOptions, solve
 from netgrain.groups.group import Group
 from netgrain.runtime.errors import NetgrainError
 
@@ -105,16 +102,15 @@ def limit(
     --------
     One point: β is a multiple of it with ⟨x, β⟩ = 1. At depth 1 the objective is √n |β|₂ = √2 / 2.
 
+    >>> import torch
     >>> from netgrain.groups import cyclic
     >>> found = limit(cyclic(2), torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), depth=1)
     >>> round(found.beta[0].item(), 4), round(found.objective**2, 4)
     (0.5, 0.5)
     """
-    Z = signed_points(X, y, group.order, group.name)
     if width is None and group.order**2 > NARROW:
         width = max(2, NARROW // group.order)
     network = make_network(group, net, depth, channels=channels, width=width, seed=seed)
-    check_separable(Z)
     convex = depth <= 2 or net == "fully-connected"
     relaxed = None
     if not convex and method == "flow":
@@ -123,17 +119,13 @@ def limit(
     return solve(
         network.parametrisation(),
         network.flat_weights(),
-        Z,
+        separated_points(X, y, group.order, group.name),
+        LimitOptions(method, cap, log_norm, epochs, lr),
         transform=network.transform(),
         fourier=group_transform(group),
         names=(net, group.name),
         seed=seed,
         convex=convex,
-        method=method,
-        cap=cap,
-        log_norm=log_norm,
-        epochs=epochs,
-        lr=lr,
         record_kkt=record_kkt,
         relaxed=relaxed,
     )
@@ -190,27 +182,3 @@ def make_network(
     if net == "fully-connected":
         return FullyConnected(group.order, depth, width=width, relu=relu, seed=seed)
     raise NetgrainError(f"net expects one of {', '.join(NETS)}; found '{net}'.")
-
-
-def signed_points(X: Tensor, y: Tensor, n: int, where: str) -> Array:
-    """Z_i = y_i x_i as float64 (points, n), after the data have been checked."""
-    points, labels = torch.as_tensor(X).cpu(), torch.as_tensor(y).cpu()
-    if points.ndim != 2 or points.shape[1] != n:
-        raise NetgrainError(f"X expects shape (points, {n}) for {where}, found {tuple(points.shape)}.")
-    if labels.shape != points.shape[:1]:
-        raise NetgrainError(
-            f"y expects one label for each of the {len(points)} points, found shape {tuple(labels.shape)}."
-        )
-    if len(points) == 0:
-        raise NetgrainError("X has no points; at least one is needed.")
-    if points.is_complex() or labels.is_complex():
-        raise NetgrainError("X and y expect real numbers, found complex ones.")
-    points, labels = points.detach().double(), labels.detach().double()
-    if not bool(torch.isfinite(points).all()):
-        bad = int((~torch.isfinite(points)).any(1).nonzero()[0])
-        raise NetgrainError(f"X expects finite numbers, point {bad} has a NaN or an infinity.")
-    if not bool((labels.abs() == 1).all()):
-        found = ", ".join(f"{v:g}" for v in labels.unique().tolist()[:5])
-        raise NetgrainError(f"labels are expected to be -1 or +1, found {found}; map the two classes to -1 and +1.")
-    Z: Array = np.ascontiguousarray((labels[:, None] * points).numpy())
-    return Z

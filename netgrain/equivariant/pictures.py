@@ -83,12 +83,6 @@ def decay(found: Limit, fourier: BlockTransform, ax: Axes | None = None) -> Axes
 
 def _strips(found: Limit, fourier: BlockTransform) -> list[Array]:
     """|β| and |β̂| (irreps flattened) of the first and the last predictor."""
-    strips = []
-    for space in ("real", "fourier"):
-        for beta in (found.initial, found.beta):
-            if space == "real":
-                strips.append(beta.abs().numpy())
-            else:
-                blocks = fourier.per_block(fourier.blocks(beta))
-                strips.append(torch.cat([b.abs().reshape(-1) for b in blocks]).numpy())
-    return strips
+    betas = (found.initial, found.beta)
+    spectra = [torch.cat([b.reshape(-1) for b in fourier.per_block(fourier.blocks(beta))]) for beta in betas]
+    return [values.abs().numpy() for values in (*betas, *spectra)]

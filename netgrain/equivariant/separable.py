@@ -38,6 +38,31 @@ def check_separable(Z: Array) -> float:
     )
 
 
+def separated_points(X: Tensor, y: Tensor, n: int, where: str) -> Array:
+    """Z_i = y_i x_i as float64 (points, n), after the data have been checked: some direction classifies all of them."""
+    points, labels = torch.as_tensor(X).cpu(), torch.as_tensor(y).cpu()
+    if points.ndim != 2 or points.shape[1] != n:
+        raise NetgrainError(f"X expects shape (points, {n}) for {where}, found {tuple(points.shape)}.")
+    if labels.shape != points.shape[:1]:
+        raise NetgrainError(
+            f"y expects one label for each of the {len(points)} points, found shape {tuple(labels.shape)}."
+        )
+    if len(points) == 0:
+        raise NetgrainError("X has no points; at least one is needed.")
+    if points.is_complex() or labels.is_complex():
+        raise NetgrainError("X and y expect real numbers, found complex ones.")
+    points, labels = points.detach().double(), labels.detach().double()
+    if not bool(torch.isfinite(points).all()):
+        bad = int((~torch.isfinite(points)).any(1).nonzero()[0])
+        raise NetgrainError(f"X expects finite numbers, point {bad} has a NaN or an infinity.")
+    if not bool((labels.abs() == 1).all()):
+        found = ", ".join(f"{v:g}" for v in labels.unique().tolist()[:5])
+        raise NetgrainError(f"labels are expected to be -1 or +1, found {found}; map the two classes to -1 and +1.")
+    Z: Array = np.ascontiguousarray((labels[:, None] * points).numpy())
+    check_separable(Z)
+    return Z
+
+
 def support_vector(X: Tensor, y: Tensor) -> Tensor:
     """Hard-margin support vector machine without intercept.
 

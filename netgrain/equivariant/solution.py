@@ -168,22 +168,38 @@ class Limit:
         )
 
 
+@dataclass(frozen=True)
+class LimitOptions:
+    """How the weights are taken to the limit; the options of `limit`, checked."""
+
+    method: str
+    cap: float
+    log_norm: float
+    epochs: int
+    lr: float
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise NetgrainError(f"method expects one of {', '.join(METHODS)}; found '{self.method}'.")
+        for what, value in (("cap", self.cap), ("log_norm", self.log_norm)):
+            if not value > 1 or not np.isfinite(value):
+                raise NetgrainError(f"{what} expects a finite number above 1, found {value:g}.")
+        if self.epochs < 1:
+            raise NetgrainError(f"epochs expects at least 1, found {self.epochs}.")
+
+
 @one_thread()
 def solve(
     network: Parametrisation,
     w: Array,
     Z: Array,  # (points, n)
+    options: LimitOptions,
     *,
     transform: BlockTransform,  # of the network: what it minimises
     fourier: BlockTransform,  # of the group: in which the ratio and the ranks are measured
     names: tuple[str, str],  # network, group
     seed: int,
     convex: bool,
-    method: str = "flow",
-    cap: float = 1e5,
-    log_norm: float = 1e4,
-    epochs: int = 10_000,
-    lr: float = 0.01,
     record_kkt: bool = False,
     relaxed: tuple[Parametrisation, Array] | None = None,  # the network of depth 2 and its weights
 ) -> Limit:
@@ -192,12 +208,8 @@ def solve(
     Above depth 2 the problem is bounded from below by that of depth 2, whose limit a short flow of `relaxed` estimates:
     only its data weights are used, so the bound holds however short.
     """
-    _check_options(method, cap, log_norm, epochs)
     started = time.perf_counter()
-    if method == "flow":
-        path, slack = _flowed(network, w, Z, cap, log_norm)
-    else:
-        path, slack = _descended(network, w, Z, method, epochs, lr)
+    path, slack = (_flowed if options.method == "flow" else _descended)(network, w, Z, options)
     L, u = network.depth, path.directions[-1]
     beta = network.beta(u)
     balancedness = L / transform.scale * float(transform.power_sum(torch.from_numpy(beta), 2 / L))
@@ -214,7 +226,7 @@ def solve(
         net=names[0],
         group=names[1],
         depth=L,
-        method=method,
+        method=options.method,
         seed=seed,
         points=len(Z),
         margin=float(1 / np.linalg.norm(b)),
@@ -236,35 +248,24 @@ def solve(
     )
 
 
-def _check_options(method: str, cap: float, log_norm: float, epochs: int) -> None:
-    if method not in METHODS:
-        raise NetgrainError(f"method expects one of {', '.join(METHODS)}; found '{method}'.")
-    for what, value in (("cap", cap), ("log_norm", log_norm)):
-        if not value > 1 or not np.isfinite(value):
-            raise NetgrainError(f"{what} expects a finite number above 1, found {value:g}.")
-    if epochs < 1:
-        raise NetgrainError(f"epochs expects at least 1, found {epochs}.")
-
-
-def _flowed(network: Parametrisation, w: Array, Z: Array, cap: float, log_norm: float) -> tuple[WeightPath, float]:
+def _flowed(network: Parametrisation, w: Array, Z: Array, options: LimitOptions) -> tuple[WeightPath, float]:
     """The path of the flow, and how far above the smallest margin a point may be and still count as active."""
     if network.size > MOST_WEIGHTS:
         raise NetgrainError(
             f"the flow needs a Jacobian of {network.size}×{network.size} numbers "
             f"({8 * network.size**2 / 1e9:.1f} GB), at most {MOST_WEIGHTS} weights are taken; use method='ngd'."
         )
-    return log_norm_flow(network, w, Z, cap=cap, log_norm=log_norm), max(SLACK, 30 / cap)
+    path = log_norm_flow(network, w, Z, cap=options.cap, log_norm=options.log_norm)
+    return path, max(SLACK, 30 / options.cap)
 
 
-def _descended(
-    network: Parametrisation, w: Array, Z: Array, method: str, epochs: int, lr: float
-) -> tuple[WeightPath, float]:
+def _descended(network: Parametrisation, w: Array, Z: Array, options: LimitOptions) -> tuple[WeightPath, float]:
     """The same of gradient descent, whose slack shrinks with the margin it has reached."""
-    path = descend(network, w, Z, method=method, epochs=epochs, lr=lr)
+    path = descend(network, w, Z, method=options.method, epochs=options.epochs, lr=options.lr)
     reached = float((Z @ network.beta(path.directions[-1])).min() * np.exp(network.depth * path.log_norms[-1]))
     if reached <= 0:
         raise NetgrainError(
-            f"{method} has not separated the data after {epochs} epochs (margin {reached:.3g}); "
+            f"{options.method} has not separated the data after {options.epochs} epochs (margin {reached:.3g}); "
             "use more epochs, another lr, or method='flow'."
         )
     return path, max(SLACK, min(10 / reached, 0.2))

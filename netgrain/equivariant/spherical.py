@@ -17,12 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.equivariant.limits import signed_points
 from netgrain.equivariant.networks import LinearNetwork
 from netgrain.equivariant.parametrisation import Array, EqualChains, MatrixChains
 from netgrain.equivariant.penalties import BlockTransform, matrix_transform
-from netgrain.equivariant.separable import check_separable
-from netgrain.equivariant.solution import Limit, solve
+from netgrain.equivariant.separable import separated_points
+from netgrain.equivariant.solution import Limit, LimitOptions, solve
 from netgrain.groups.so3 import SO3
 from netgrain.runtime.errors import NetgrainError
 
@@ -245,8 +244,6 @@ def spherical_limit(
     """
     network = SphericalNetwork(bandwidth, depth, seed=seed)
     transform = network.transform()
-    Z = signed_points(X, y, network.n, transform.name)
-    check_separable(Z)
     relaxed = None
     if depth > 2 and method == "flow":
         shallow = SphericalNetwork(bandwidth, 2, seed=seed)
@@ -254,17 +251,13 @@ def spherical_limit(
     return solve(
         network.parametrisation(),
         network.flat_weights(),
-        Z,
+        separated_points(X, y, network.n, transform.name),
+        LimitOptions(method, cap, log_norm, epochs, lr),
         transform=transform,
         fourier=transform,
         names=("spherical", transform.name),
         seed=seed,
         convex=depth <= 2,
-        method=method,
-        cap=cap,
-        log_norm=log_norm,
-        epochs=epochs,
-        lr=lr,
         relaxed=relaxed,
     )
 
@@ -295,24 +288,17 @@ def block_limit(
     if depth < 1:
         raise NetgrainError(f"depth expects a whole number of layers, at least 1; found {depth}.")
     fourier = matrix_transform(sizes, weights)
-    Z = signed_points(X, y, fourier.n, fourier.name)
-    check_separable(Z)
     families = _families(sizes, weights, depth, isometric)
-    network = MatrixChains(families)
     return solve(
-        network,
+        MatrixChains(families),
         initial_blocks(families, seed),
-        Z,
+        separated_points(X, y, fourier.n, fourier.name),
+        LimitOptions(method, cap, log_norm, epochs, lr),
         transform=fourier,
         fourier=fourier,
         names=("block network", f"blocks of sizes {', '.join(map(str, sizes))}"),
         seed=seed,
         convex=depth <= 2,
-        method=method,
-        cap=cap,
-        log_norm=log_norm,
-        epochs=epochs,
-        lr=lr,
     )
 
 

@@ -76,7 +76,7 @@ def dihedral(*, order: int) -> Group:
     """
     m = _positive(order, "dihedral(order=)", "order", multiple=2) // 2
     action = np.stack([np.arange(m), -np.arange(m) % m])
-    return Group(f"D{order}", Semidirect(Abelian((m,)), Abelian((2,)), action), lambda: _two_letters(m, "r", "s"))
+    return Group(f"D{order}", Semidirect(Abelian((m,)), Abelian((2,)), action), lambda: _two_letters(m))
 
 
 def dicyclic(*, order: int) -> Group:
@@ -108,7 +108,7 @@ def dicyclic(*, order: int) -> Group:
     a, b = np.divmod(np.arange(order), 2)
     turns = a[:, None] + np.where(b[:, None] == 1, -a[None, :], a[None, :]) + (b[:, None] & b[None, :]) * (size // 2)
     table = turns % size * 2 + (b[:, None] ^ b[None, :])
-    return Group(f"Dic{order}", Table(table), lambda: _two_letters(size, "r", "s"))
+    return Group(f"Dic{order}", Table(table), lambda: _two_letters(size))
 
 
 def quaternion(*, order: int = 8) -> Group:
@@ -139,7 +139,7 @@ def quaternion(*, order: int = 8) -> Group:
     return Group(
         f"Q{order}",
         dicyclic(order=order).structure,
-        lambda: names if order == 8 else _two_letters(order // 2, "r", "s"),
+        lambda: names if order == 8 else _two_letters(order // 2),
     )
 
 
@@ -358,7 +358,7 @@ def direct(*groups: Group, name: str | None = None) -> Group:
     whole = parts[-1]
     for part in reversed(parts[:-1]):
         whole = Direct(part, whole)
-    title = name or "x".join(f"({g.name})" if ":" in g.name else g.name for g in groups)
+    title = name or "x".join(_bracketed(g.name) for g in groups)
     return Group(title, whole, lambda: _pairs([g.names for g in groups]))
 
 
@@ -464,9 +464,7 @@ def p4m(m: int) -> Group:
     """
     m = _positive(m, "p4m(m)", "m")
     turn, flip = np.array([[0, -1], [1, 0]]), np.array([[1, 0], [0, -1]])
-    powers = [np.linalg.matrix_power(turn, a) @ np.linalg.matrix_power(flip, b) for a in range(4) for b in range(2)]
-    grid = direct(cyclic(m), cyclic(m))
-    return semidirect(grid, dihedral(order=8), linear_action(grid, powers), name=f"C{m}xC{m}:D8")
+    return _plane_moved_by(dihedral(order=8), turn, flip, m)
 
 
 def planes_by_quaternions(p: int) -> Group:
@@ -495,9 +493,14 @@ def planes_by_quaternions(p: int) -> Group:
         raise NetgrainError(f"Q8 acts on C_p × C_p for an odd prime p; found {p}.")
     a, b = next((a, b) for a in range(p - 1, -1, -1) for b in range(p) if (a * a + b * b + 1) % p == 0)
     i, j = np.array([[a, b], [b, -a]]), np.array([[0, 1], [-1, 0]])
-    powers = [np.linalg.matrix_power(i, s) @ np.linalg.matrix_power(j, t) % p for s in range(4) for t in range(2)]
-    plane = direct(cyclic(p), cyclic(p))
-    return semidirect(plane, quaternion(), linear_action(plane, powers), name=f"C{p}xC{p}:Q8")
+    return _plane_moved_by(quaternion(), i, j, p)
+
+
+def _plane_moved_by(acting: Group, first: Ints, second: Ints, m: int) -> Group:
+    """(C_m × C_m) ⋊ H for a group H of 8 elements first^a second^b, given as 2 × 2 matrices."""
+    powers = [np.linalg.matrix_power(first, a) @ np.linalg.matrix_power(second, b) for a in range(4) for b in range(2)]
+    plane = direct(cyclic(m), cyclic(m))
+    return semidirect(plane, acting, linear_action(plane, powers), name=f"{plane.name}:{acting.name}")
 
 
 def _positive(value: int, where: str, what: str, multiple: int = 1) -> int:
@@ -582,8 +585,8 @@ def _power(letter: str, exponent: int) -> str:
     return "" if exponent == 0 else letter if exponent == 1 else f"{letter}^{exponent}"
 
 
-def _two_letters(m: int, r: str, s: str) -> list[str]:
-    return [(_power(r, a) + _power(s, b)) or "e" for a in range(m) for b in range(2)]
+def _two_letters(m: int) -> list[str]:
+    return [(_power("r", a) + _power("s", b)) or "e" for a in range(m) for b in range(2)]
 
 
 def _cycles(p: Ints) -> str:

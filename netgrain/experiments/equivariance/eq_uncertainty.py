@@ -20,6 +20,7 @@ from netgrain.equivariant.schatten_norms import weighted_rank
 from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.equivariance.studies import BARE, Seeds, collected, group_named, seeded
 from netgrain.geometry.estimate import Estimate
+from netgrain.groups.axioms import closure
 from netgrain.groups.group import Group
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -86,13 +87,8 @@ def _function(group: Group, kind: str, rng: np.random.Generator) -> Tensor:
 
 def subgroup(group: Group, elements: Sequence[int]) -> Tensor:
     """The elements of the subgroup that some elements generate, ascending."""
-    gens = torch.tensor(list(elements), dtype=torch.int64)
-    inside = torch.tensor([0])
-    while True:
-        grown = torch.unique(torch.cat([inside, group.multiply(inside[:, None], gens[None]).flatten()]))
-        if len(grown) == len(inside):
-            return inside
-        inside = grown
+    inside = closure([0], elements, group.order, group.structure.multiply)
+    return torch.from_numpy(np.flatnonzero(inside))
 
 
 def coset(group: Group, H: Tensor, g: int, left: bool) -> Tensor:
