@@ -83,7 +83,6 @@ class Heuristic:
 
     name: str  # on the command line
     title: str
-    claim: str  # what is expected, why, and under which training
     cost: float  # processor seconds at laptop scale; smoke takes a second or two, paper needs a GPU
     steps: int = 2000  # of each training on a laptop; a ceiling where training stops at a loss
     sweeps: tuple[Sweep, ...]

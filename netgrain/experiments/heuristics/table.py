@@ -30,7 +30,7 @@ HEURISTICS = (
     Heuristic(
         name="gc-l2",
         title="Complexity under weight decay: the larger λ in L + λ‖θ‖², the smaller the geometric complexity.",
-        claim="Bound behind it: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.",
+        # Bound behind it: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
         cost=41,
         sweeps=(
             Sweep(
@@ -49,8 +49,7 @@ HEURISTICS = (
         name="gc-spectral",
         title="Complexity under spectral norms: the larger λ in L + (λ/2) Σ σ_max(W)², the smaller the geometric "
         "complexity.",
-        claim="Singular values by one step of persistent power iteration. Bound behind it: GC ≤ (smallest "
-        "width)·Π σ_max².",
+        # Singular values by one step of persistent power iteration. Bound behind it: GC ≤ (smallest width)·Π σ_max².
         cost=41,
         sweeps=(
             Sweep(
@@ -68,7 +67,7 @@ HEURISTICS = (
     Heuristic(
         name="gc-explicit",
         title="Complexity penalised directly: the larger λ in L + λ·GC, the smaller the geometric complexity.",
-        claim="The penalty comes from one random sign vector a step.",
+        # The penalty comes from one random sign vector a step.
         cost=54,
         sweeps=(
             Sweep(
@@ -87,8 +86,8 @@ HEURISTICS = (
         name="gc-flatness",
         title="Complexity under flatness: SAM with a larger radius and a larger penalty on ‖∇L‖² give smaller "
         "geometric complexity.",
-        claim="Both also change how fast a network fits, so trainings are compared at the same training loss; at fixed "
-        "steps the effect drowns. Penalties from 3 on diverge.",
+        # Both also change how fast a network fits, so trainings are compared at the same training loss; at fixed steps
+        # the effect drowns. Penalties from 3 on diverge.
         cost=94,
         steps=20_000,
         sweeps=(
@@ -115,8 +114,8 @@ HEURISTICS = (
     Heuristic(
         name="gc-input-noise",
         title="Complexity under input noise: the larger σ in x + σN(0, I), the smaller the geometric complexity.",
-        claim="For a squared error and an affine map the noise adds exactly (σ²/2)·GC to the loss. The grid begins at "
-        "0.05, below which the noise only augments the data and nothing falls.",
+        # For a squared error and an affine map the noise adds exactly (σ²/2)·GC to the loss. The grid begins at 0.05,
+        # below which the noise only augments the data and nothing falls.
         cost=27,
         sweeps=(
             Sweep(
@@ -133,8 +132,8 @@ HEURISTICS = (
         name="gc-label-noise",
         title="Complexity under label noise: the more labels are wrong in each step, the smaller the geometric "
         "complexity.",
-        claim="The noise is drawn again in every step, so that it cannot be memorised (see gc-label-corruption for "
-        "noise that can).",
+        # The noise is drawn again in every step, so that it cannot be memorised (see gc-label-corruption for noise that
+        # can).
         cost=28,
         sweeps=(
             Sweep(
@@ -152,8 +151,8 @@ HEURISTICS = (
         name="gc-label-corruption",
         title="Complexity of memorising: the more training labels are wrong once and for all, the larger the geometric "
         "complexity.",
-        claim="The counterpart of gc-label-noise: wrong labels that stay must be interpolated, which takes steeper "
-        "slopes. A perceptron 64-128-128-10 on 400 digits, momentum 0.9.",
+        # The counterpart of gc-label-noise: wrong labels that stay must be interpolated, which takes steeper slopes. A
+        # perceptron 64-128-128-10 on 400 digits, momentum 0.9.
         cost=28,
         steps=20_000,
         sweeps=(
@@ -175,11 +174,10 @@ HEURISTICS = (
         name="gc-learning-rate",
         title="Complexity and the learning rate: larger steps give smaller complexity, where losses are comparable and "
         "steps large.",
-        claim="Three protocols show it: squared error stopped at 0.05 from an initialisation 1.5 times He's, with "
-        "learning rates up to the edge of stability; cross-entropy with labels smoothed by 0.1; and plain "
-        "cross-entropy with complexity over the squared median margin. The trap is shown beside them: under plain "
-        "cross-entropy for a fixed number of steps raw complexity *rises*, because larger steps grow the margins "
-        "faster.",
+        # Three protocols show it: squared error stopped at 0.05 from an initialisation 1.5 times He's, with learning
+        # rates up to the edge of stability; cross-entropy with labels smoothed by 0.1; and plain cross-entropy with
+        # complexity over the squared median margin. The trap is shown beside them: under plain cross-entropy for a
+        # fixed number of steps raw complexity *rises*, because larger steps grow the margins faster.
         cost=64,
         steps=20_000,
         sweeps=(
@@ -218,8 +216,8 @@ HEURISTICS = (
     Heuristic(
         name="gc-batch-size",
         title="Complexity and the batch size: smaller batches give smaller geometric complexity.",
-        claim="Two protocols: squared error stopped at 0.05, and cross-entropy with labels smoothed by 0.1 for 1,500 "
-        "steps; both from an initialisation 1.5 times He's.",
+        # Two protocols: squared error stopped at 0.05, and cross-entropy with labels smoothed by 0.1 for 1,500 steps;
+        # both from an initialisation 1.5 times He's.
         cost=39,
         steps=20_000,
         sweeps=(
@@ -256,9 +254,9 @@ HEURISTICS = (
         name="gc-init",
         title="Complexity and the initialisation: smaller weights at the start give smaller complexity, at the start "
         "and at the end.",
-        claim="At initialisation a bias-free ReLU network with L layers has complexity ∝ scale^(2L), an identity seed "
-        "by seed, and for each scheme the mean E GC = d · Π(σ²·width) · 2^−(L−1), exact at any width. After training "
-        "on 400 digits with momentum 0.9 the order is still that of the start, from 0.75 of He's scale on.",
+        # At initialisation a bias-free ReLU network with L layers has complexity ∝ scale^(2L), an identity seed by
+        # seed, and for each scheme the mean E GC = d · Π(σ²·width) · 2^−(L−1), exact at any width. After training on
+        # 400 digits with momentum 0.9 the order is still that of the start, from 0.75 of He's scale on.
         cost=17,
         steps=20_000,
         starts=Starts(

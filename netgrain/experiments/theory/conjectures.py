@@ -49,19 +49,11 @@ FAMILIES: dict[str, Family] = {  # narrow ResNet and ViT, the others at full wid
 @lru_cache(maxsize=8)
 def geometry(name: str, job: Job) -> Geometry:
     """G over N(0, I) probes, well known: the closed form; ViT by sampling and the symmetry of its tokens."""
-    make, shape = FAMILIES[name], (1, SIZE, SIZE)
+    shape = (1, SIZE, SIZE)
+    taken = partial(average_geometry, FAMILIES[name], shape, probe=Gaussian(), seed=job.seed)
     if name != "ViT":
-        return average_geometry(make, shape, method="closed-form", probe=Gaussian(), seed=job.seed)
-    G = average_geometry(
-        make,
-        shape,
-        method="sampled",
-        members=job.pick(4, 16),
-        probe=Gaussian(),
-        probes=8,
-        seed=job.seed,
-        progress=False,
-    )
+        return taken(method="closed-form")
+    G = taken(method="sampled", members=job.pick(4, 16), probes=8, progress=False)
     return Geometry.from_matrix(exchangeable(G.matrix(), 8), shape)
 
 

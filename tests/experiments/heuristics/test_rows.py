@@ -12,7 +12,7 @@ SWEEP = Sweep(
     label="own", setting="strength", grid=(0.0, 0.1, 0.2), paper_grid=(0.0, 9.0), regularizer="L2",
     settings={"lr": 0.5}, steps=7, panel="Own", claim="it falls", sign=-1,
 )  # fmt: skip
-ROW = Heuristic(name="gc-own", title="Own", claim="It falls.", cost=1.0, steps=100, sweeps=(SWEEP,))
+ROW = Heuristic(name="gc-own", title="Own", cost=1.0, steps=100, sweeps=(SWEEP,))
 
 
 @pytest.mark.quick
