@@ -116,6 +116,11 @@ def no_counts() -> Tensor:
     return torch.zeros(0, dtype=torch.int64)
 
 
+def members_in_turn(members: int, batches: int) -> Tensor:
+    """How many members each batch has that is not empty, where member i belongs to batch i modulo their number."""
+    return torch.tensor([len(range(i, members, batches)) for i in range(min(members, batches))])
+
+
 def in_slices(rows: Tensor) -> tuple[Tensor, ...]:
     """Rows (n, size) in slices whose float64 copies take at most 256 MiB each."""
     return torch.split(rows, max(1, min(4096, SLICE // max(1, rows.shape[1]))))
@@ -136,6 +141,12 @@ class Dense(Form):
         for w, piece in zip(weights, pieces, strict=True):
             matrix.add_(piece.double(), alpha=float(w))
         return cls(matrix, pieces, counts)
+
+    @classmethod
+    def from_sums(cls, sums: Tensor, members: int, scale: float = 1.0) -> Dense:
+        """scale times the mean of members that were added in turn to the sums, (batches, size, size)."""
+        counts = members_in_turn(members, len(sums))
+        return cls.from_pieces(sums[: len(counts)] * scale / counts[:, None, None], counts)
 
     @property
     def size(self) -> int:

@@ -68,11 +68,7 @@ class MatrixParts:
         self.points += 1
 
     def form(self) -> Dense:
-        used = min(self.points, len(self.sums))
-        counts = torch.tensor([len(range(i, self.points, len(self.sums))) for i in range(used)])
-        if used == 1:
-            return Dense(self.sums[0] / self.points)
-        return Dense.from_pieces(self.sums[:used] / counts[:, None, None], counts)
+        return Dense(self.sums[0].clone()) if self.points == 1 else Dense.from_sums(self.sums, self.points)
 
 
 def mean_over_points(moment: Moment) -> Moment:

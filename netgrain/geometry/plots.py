@@ -81,10 +81,8 @@ def spectrum(G: Geometry, ax: Axes | None = None, label: str | None = None, *, l
     """
     earlier = 0 if ax is None else sum(line.get_linestyle() == "-" for line in ax.lines)
     ax = _axes(ax, (5.4, 4.0))
-    ax.set_title("Spectrum of G", fontsize=LARGE)
-    ax.set_xlabel("index of the direction", fontsize=MEDIUM)
+    dress(ax, "Spectrum of G", "index of the direction")
     ax.set_ylabel("eigenvalue / largest", fontsize=MEDIUM)
-    ax.tick_params(labelsize=SMALL)
     values = G.eigenvalues.numpy()
     if not len(values) or values[0] <= 0:
         ax.set_axis_off()
@@ -121,10 +119,6 @@ def spectrum(G: Geometry, ax: Axes | None = None, label: str | None = None, *, l
     ax.set_ylim(min(lowest, ax.get_ylim()[0]) if earlier else lowest, 3)
     ax.yaxis.set_major_locator(LogLocator(numticks=8))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.grid(color="0.9", linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(fontsize=SMALL, frameon=True, framealpha=0.9, edgecolor="none", handlelength=1.2)
     return ax
@@ -187,6 +181,17 @@ def png(figure: Figure) -> bytes:
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def dress(ax: Axes, title: str, along: str) -> None:
+    """Title, what runs along the axis, and the grid of a picture of curves."""
+    ax.set_title(title, fontsize=LARGE)
+    ax.set_xlabel(along, fontsize=MEDIUM)
+    ax.tick_params(labelsize=SMALL)
+    ax.grid(color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:

@@ -99,10 +99,7 @@ class Reduction:
     def form(self) -> Form:
         """The geometry so far, with its parts."""
         if self._pieces is not None:
-            used = min(self.members, len(self._pieces))
-            counts = torch.tensor([len(range(p, self.members, len(self._pieces))) for p in range(used)])
-            pieces = self._pieces[:used] * self.scale / counts[:, None, None]
-            return self.as_form(Dense.from_pieces(pieces, counts))
+            return self.as_form(Dense.from_sums(self._pieces, self.members, self.scale))
         if self._sketch is not None:
             raise NetgrainError("a sketch has no parts; call finish().")
         per_member = [0] * self.members

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form
+from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form, members_in_turn
 from netgrain.runtime.errors import NetgrainError
 
 ROWS_MEMORY = 512 * 2**20  # bytes of rows, a and b together, kept before they are condensed
@@ -195,10 +195,9 @@ class PairRows:
     def forms(self) -> tuple[Form, Form, Tensor | None]:
         """G and Δ so far with their parts, and M where it cannot be had from Δ's rows."""
         if self._pieces is not None:
-            used = min(self.members, len(self._pieces[0]))
-            counts = torch.tensor([len(range(p, self.members, used)) for p in range(used)])
+            counts = members_in_turn(self.members, len(self._pieces[0]))
             per_member = self.scale / counts.double()[:, None, None]
-            G, M = (pieces[:used] * per_member for pieces in self._pieces)
+            G, M = (pieces[: len(counts)] * per_member for pieces in self._pieces)
             whole = (M * (counts.double() / counts.sum())[:, None, None]).sum(0)
             return Dense.from_pieces(G, counts), Dense.from_pieces(M + M.mT, counts), whole
         a, b = (torch.cat([pair[k] for pair in self._rows]) for k in range(2))

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
+from netgrain.geometry.plots import COLOURS, MARK, MEDIUM, SMALL, dress
 
 if TYPE_CHECKING:
     from netgrain.training.tracking import Line, Panel, Tracker
@@ -25,7 +25,9 @@ def draw(tracker: Tracker, *, log_steps: bool = False) -> Figure:
     figure = Figure(figsize=(4.0 * len(panels), 3.6), layout="constrained")
     for ax, panel in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
         _draw_panel(ax, panel, tracker)
-        _dress(ax, panel.title, tracker.every if log_steps else None)
+        dress(ax, panel.title, "step")
+        if log_steps:
+            ax.set_xscale("symlog", linthresh=max(1, tracker.every))  # linear up to the first measurement
     return figure
 
 
@@ -70,16 +72,3 @@ def _draw_line(ax: Axes, steps: np.ndarray, values: Sequence[Estimate], unit: fl
 
 def _first_finite(values: Sequence[Estimate]) -> float:
     return next((v.value for v in values if math.isfinite(v) and v.value != 0), 1.0)
-
-
-def _dress(ax: Axes, title: str, every: int | None) -> None:
-    """Title, grid and steps along the axis; every: the steps are on a logarithmic axis that is linear up to it."""
-    ax.set_title(title, fontsize=LARGE)
-    ax.set_xlabel("step", fontsize=MEDIUM)
-    ax.tick_params(labelsize=SMALL)
-    ax.grid(color="0.9", linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    if every is not None:
-        ax.set_xscale("symlog", linthresh=max(1, every))
