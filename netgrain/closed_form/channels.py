@@ -51,6 +51,10 @@ class Channel(ABC):
         """Its derivative along directions of the input, one after the other in the place of points."""
         return None
 
+    def traced(self, axes: list[int]) -> tuple[Moment, Moment | None]:
+        """Both, traced over some axes."""
+        return self.second().traced(axes), moved_or_none(lambda m: m.traced(axes), self.second_tangent())
+
     def mean(self) -> Tensor:
         """E[v(p)], shape (points or 1, positions)."""
         raise NeedsMembers("the mean of a channel")
@@ -109,33 +113,25 @@ class Points(Channel):
         return tuple(self.values.shape[1:])
 
     def second(self) -> Moment:
-        n = len(self.values)
-        flat = self.values.reshape(n, -1)
-        return Full(self.sizes, torch.einsum("np,nq->npq", flat, flat).reshape(n, *self.sizes, *self.sizes))
-
-    def traced(self, axes: list[int]) -> Moment:
-        """second().traced(axes), without the matrix over the axes that disappear."""
-        kept = [k for k in range(len(self.sizes)) if k not in axes]
-        n = len(self.values)
-        sizes = tuple(self.sizes[k] for k in kept)
-        rows = self.values.permute(0, *(1 + k for k in axes), *(1 + k for k in kept)).reshape(n, -1, *sizes)
-        rows = rows.reshape(n, rows.shape[1], -1)
-        return Full(sizes, (rows.mT @ rows).reshape(n, *sizes, *sizes))
+        return self._products(self.values, [])
 
     def second_tangent(self) -> Moment | None:
-        return self.traced_tangent([])
+        return None if self.directions is None else self._products(self.directions, [])
 
-    def traced_tangent(self, axes: list[int]) -> Moment | None:
-        """second_tangent().traced(axes)."""
-        if self.directions is None:
-            return None
+    def traced(self, axes: list[int]) -> tuple[Moment, Moment | None]:
+        return self._products(self.values, axes), (
+            None if self.directions is None else self._products(self.directions, axes)
+        )
+
+    def _products(self, others: Tensor, axes: list[int]) -> Moment:
+        """x(p) y(p') summed over some axes, without the matrix over them."""
         kept = [k for k in range(len(self.sizes)) if k not in axes]
         sizes = tuple(self.sizes[k] for k in kept)
-        rows, moving = (
+        rows, columns = (
             x.permute(0, *(1 + k for k in axes), *(1 + k for k in kept)).reshape(len(x), -1, math.prod(sizes))
-            for x in (self.values, self.directions)
+            for x in (self.values, others)
         )
-        return Full(sizes, (rows.mT @ moving).reshape(len(moving), *sizes, *sizes))
+        return Full(sizes, (rows.mT @ columns).reshape(len(others), *sizes, *sizes))
 
     def scaled(self, factor: float) -> Channel:
         return self.mapped(lambda x: x * factor)

@@ -40,7 +40,7 @@ class Dependence:
         """∂_z T along v."""
         moved = self.kernel * self.across
         moved.addcmul_(self.change.value.mT, self.own[:, None, :])
-        return self._full(moved)
+        return _over(self.sizes, moved)
 
     def sent_back(self, B: Full, weights: Full | None) -> Full:
         """What the g below receive: their own terms, and what those above received (weights)."""
@@ -55,10 +55,7 @@ class Dependence:
         rows -= torch.einsum("pq,mpq->mp", self.share, across)
         across.addcmul_(b * self.change.slope.mT, self.own[:, None, :])
         across.diagonal(dim1=1, dim2=2).add_(2 * rows)
-        return self._full(across)
-
-    def _full(self, values: Tensor) -> Full:
-        return _over(self.sizes, values)
+        return _over(self.sizes, across)
 
 
 class OwnSpread:

@@ -71,6 +71,10 @@ class Term:
     def scaled(self, factor: float) -> Term:
         return self if factor == 1 else self.moved(lambda m: m.scaled(factor))
 
+    def through(self, factor: Factor) -> Term:
+        """Below one more factor."""
+        return replace(self, factors=(*self.factors, factor))
+
     def times(self, kernel: Moment) -> Term:
         return self.moved(lambda m: m.times(kernel))
 
@@ -177,6 +181,7 @@ def reshaped(value: FeatureMap, shape: Sequence[int], step: Step) -> FeatureMap:
     """Regroup atoms for a new shape (without the batch); a position atom may have to be split."""
     if not shape and not value.sizes:
         return renamed(value, (), step)  # one output, without an axis of its own
+    unlike = Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
     queue = [(a, value.size(a)) for axis in value.axes for a in axis]
     splits: dict[int, list[int]] = {}
     groups: list[list[tuple[int, int]]] = []  # (old atom, which part of it)
@@ -185,30 +190,26 @@ def reshaped(value: FeatureMap, shape: Sequence[int], step: Step) -> FeatureMap:
         product = 1
         while product < target or (queue and queue[0][1] == 1 and product == target and len(groups) + 1 == len(shape)):
             if not queue:
-                raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+                raise unlike
             atom, size = queue.pop(0)
             need = target // product
-            if size <= need or size == 1:
-                if need % size:
-                    raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
-                taken = size
-            else:
-                if size % need:
-                    raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+            taken = min(size, need) if size > 1 else 1
+            if max(size, need) % taken:
+                raise unlike
+            if taken < size:
                 if atom == CHANNEL:
                     raise Unsupported(f"{step.where} splits channels into groups")
-                taken = need
                 queue.insert(0, (atom, size // need))
             parts = splits.setdefault(atom, [])
             group.append((atom, len(parts)))
             parts.append(taken)
             product *= taken
         if product != target:
-            raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+            raise unlike
         groups.append(group)
     for atom, size in queue:  # left over: only atoms of size one
         if size != 1:
-            raise Unsupported(f"{step.where} makes a shape that does not follow its channels and positions")
+            raise unlike
         splits.setdefault(atom, []).append(1)
         groups[-1 if groups else 0 :][0].append((atom, len(splits[atom]) - 1))
     return _regrouped(value, groups, splits, step)
@@ -282,7 +283,7 @@ def cut_channels(
     for i, ((a, b), block) in enumerate(zip(value.spans(), value.blocks, strict=True)):
         count = min(b, stop) - max(a, start)
         if count > 0:
-            kept.append((i, ChannelBlock(count, block.channel, block.sources, block.fresh, block.narrow)))
+            kept.append((i, replace(block, channels=count)))
 
     def send(block: int, term: Term) -> None:
         # spread over all channels of the block: their average is what the layers below see

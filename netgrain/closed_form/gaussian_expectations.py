@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -326,6 +327,11 @@ def _distinct(s: Tensor) -> Pair:
 class Smooth(Activation):
     """An activation whose kernels have a formula without corners: its derivatives are those of the formula."""
 
+    any_mean: ClassVar[bool] = False  # whether the formula holds for a mean other than zero
+
+    def is_closed(self, mean: float = 0.0) -> bool:
+        return self.any_mean or mean == 0
+
     def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
         """(κ₀, κ₁) from K_pp, K_p'p' and K_pp', entry by entry."""
         raise NotImplementedError
@@ -351,9 +357,6 @@ class ErfMoments(Smooth):
     κ₀ = (2/π) asin(2K_pp' / √((1 + 2K_pp)(1 + 2K_p'p'))),      κ₁ = 4 / (π √D)
     """
 
-    def is_closed(self, mean: float = 0.0) -> bool:
-        return mean == 0
-
     def _closed(self, K: Tensor, mean: float) -> Pair:
         K, variance = _variances(K)
         root = outer((1 + 2 * variance).rsqrt())
@@ -375,9 +378,6 @@ class Gelu(Smooth):
 
     (Φ(h) = P(u < h) for an independent standard u turns both into moments over a quadrant; κ₁ = ∂κ₀/∂c.)
     """
-
-    def is_closed(self, mean: float = 0.0) -> bool:
-        return mean == 0
 
     def _closed(self, K: Tensor, mean: float) -> Pair:
         K, v = _variances(K)
@@ -410,8 +410,7 @@ class Wave(Smooth):
     κ₀ = e^{−v} (φ(μ)² cosh c + φ'(μ)² sinh c),      κ₁ = e^{−v} (φ'(μ)² cosh c + φ(μ)² sinh c)
     """
 
-    def is_closed(self, mean: float = 0.0) -> bool:
-        return True
+    any_mean = True
 
     def _closed(self, K: Tensor, mean: float) -> Pair:
         K, variance = _variances(K)
@@ -420,14 +419,13 @@ class Wave(Smooth):
         # e^{|c| − v} first: cosh c alone overflows, and 1 − e^{−2|c|} keeps the digits of a small c
         front = (size - damping).clamp_(max=0).exp_().div_(2)
         fall = torch.expm1(-2 * size)
-        even, odd = front * (2 + fall), -front * fall * K.sign()
-        at_mean = torch.tensor(mean, dtype=torch.float64)
-        value, slope = self(at_mean).square(), self.derivative(at_mean).square()
-        return value * even + slope * odd, slope * even + value * odd
+        return self._mixed(front * (2 + fall), -front * fall * K.sign(), mean)
 
     def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
         v = (a + b) / 2
-        even, odd = ((c - v).exp() + (-c - v).exp()) / 2, ((c - v).exp() - (-c - v).exp()) / 2
+        return self._mixed(((c - v).exp() + (-c - v).exp()) / 2, ((c - v).exp() - (-c - v).exp()) / 2, mean)
+
+    def _mixed(self, even: Tensor, odd: Tensor, mean: float) -> Pair:
         at_mean = torch.tensor(mean, dtype=torch.float64)
         value, slope = self(at_mean).square(), self.derivative(at_mean).square()
         return value * even + slope * odd, slope * even + value * odd
@@ -440,13 +438,12 @@ class Wave(Smooth):
 class Exponential(Smooth):
     """eˣ: κ₀ = κ₁ = exp(2μ + (K_pp + K_p'p')/2 + K_pp')."""
 
-    def is_closed(self, mean: float = 0.0) -> bool:
-        return True
+    any_mean = True
 
     def _closed(self, K: Tensor, mean: float) -> Pair:
-        K, variance = _variances(K)
-        values = ((variance[..., :, None] + variance[..., None, :]) / 2 + K + 2 * mean).exp_()
-        return values, values.clone()
+        K, v = _variances(K)
+        values, slopes = self.formula(v[..., :, None], v[..., None, :], K, mean)
+        return values, slopes.clone()
 
     def formula(self, a: Tensor, b: Tensor, c: Tensor, mean: float) -> Pair:
         values = ((a + b) / 2 + c + 2 * mean).exp()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -70,7 +70,7 @@ class Moment(ABC):
     def plus(self, other: Moment) -> Moment:
         if isinstance(self, Separable) and isinstance(other, Separable):
             return self.joined(other)
-        return self.full().added(other.full())
+        return self.full().combined(other.full(), torch.add)
 
     def times(self, kernel: Moment) -> Moment:
         """The entrywise product with a kernel over the same positions."""
@@ -78,7 +78,7 @@ class Moment(ABC):
             return self.scaled(value)
         if (value := self.constant()) is not None:
             return kernel.scaled(value)
-        return self.full().multiplied(kernel.full())
+        return self.full().combined(kernel.full(), torch.mul)
 
 
 def ones(sizes: Sequence[int]) -> Separable:
@@ -111,10 +111,9 @@ class Separable(Moment):
             return torch.eye(self.sizes[axis], dtype=torch.float64).expand(self.terms, -1, -1)
         return factor
 
-    def _replaced(self, axis: int, factor: Tensor | None, size: int) -> Separable:
-        sizes, factors = list(self.sizes), list(self.factors)
-        sizes[axis], factors[axis] = size, factor
-        return Separable(tuple(sizes), self.weights, tuple(factors))
+    def _replaced(self, axis: int, factor: Tensor, size: int) -> Separable:
+        sizes = (*self.sizes[:axis], size, *self.sizes[axis + 1 :])
+        return Separable(sizes, self.weights, (*self.factors[:axis], factor, *self.factors[axis + 1 :]))
 
     def scaled(self, factor: float | Tensor) -> Moment:
         if isinstance(factor, Tensor):
@@ -168,26 +167,19 @@ class Separable(Moment):
 
     def split(self, axis: int, sizes: Sequence[int]) -> Moment:
         all_sizes = (*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :])
-        factor = self.factors[axis]
-        if factor is None or len(sizes) == 1:
-            return Separable(
-                all_sizes, self.weights, (*self.factors[:axis], *(factor,) * len(sizes), *self.factors[axis + 1 :])
-            )
-        if factor.shape[1:] == (1, 1):
-            weights = self.weights * factor[:, 0, 0]
-            return Separable(
-                all_sizes, weights, (*self.factors[:axis], *(None,) * len(sizes), *self.factors[axis + 1 :])
-            )
-        return self.full().split(axis, sizes)
+        factor, weights = self.factors[axis], self.weights
+        if factor is not None and len(sizes) != 1:
+            if factor.shape[1:] != (1, 1):
+                return self.full().split(axis, sizes)
+            factor, weights = None, weights * factor[:, 0, 0]
+        return Separable(all_sizes, weights, (*self.factors[:axis], *(factor,) * len(sizes), *self.factors[axis + 1 :]))
 
     def joined(self, other: Separable) -> Separable:
-        factors: list[Tensor | None] = []
-        for k in range(len(self.sizes)):
-            if self.factors[k] is None and other.factors[k] is None:
-                factors.append(None)
-            else:
-                factors.append(torch.cat([self._factor(k), other._factor(k)]))
-        total = Separable(self.sizes, torch.cat([self.weights, other.weights]), tuple(factors))
+        factors = tuple(
+            None if a is b is None else torch.cat([self._factor(k), other._factor(k)])
+            for k, (a, b) in enumerate(zip(self.factors, other.factors, strict=True))
+        )
+        total = Separable(self.sizes, torch.cat([self.weights, other.weights]), factors)
         return total.compressed() if total.terms > MOST_TERMS else total
 
     def compressed(self) -> Separable:
@@ -253,41 +245,26 @@ class Full(Moment):
 
     def spelled_out(self) -> Full:
         """With no axis left implicit."""
-        if not self.eye:
-            return self
-        _check_size(self.sizes)
-        n, core = len(self.values), self.positions
-        hidden = sorted(self.eye)
-        copies = math.prod(self.sizes[k] for k in hidden)
-        out = self.values.new_zeros(n, copies, core, copies, core)
-        out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, copies))
-        order = [*hidden, *self.written]
-        sizes = [self.sizes[k] for k in order]
-        back = [order.index(k) for k in range(len(order))]
-        K = len(order)
-        values = out.reshape(n, *sizes, *sizes).permute(0, *(1 + k for k in back), *(1 + K + k for k in back))
-        return Full(self.sizes, values.contiguous())
+        return self._writing(*sorted(self.eye))
 
     def _pair(self, axis: int) -> tuple[int, int]:
         place = self.written.index(axis)
         return 1 + place, 1 + len(self.written) + place
 
-    def _writing(self, axis: int) -> Full:
-        """The same with this axis written out."""
-        if axis not in self.eye:
+    def _writing(self, *axes: int) -> Full:
+        """The same with these axes written out."""
+        hidden = [k for k in axes if k in self.eye]
+        if not hidden:
             return self
         n, core = len(self.values), self.positions
-        size = self.sizes[axis]
-        _check_size([size, core])
-        out = self.values.new_zeros(n, size, core, size, core)
-        out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, size))
-        order = [axis, *self.written]
+        copies = math.prod(self.sizes[k] for k in hidden)
+        _check_size([copies, core])
+        out = self.values.new_zeros(n, copies, core, copies, core)
+        out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, copies))
+        order = [*hidden, *self.written]
         sizes = [self.sizes[k] for k in order]
-        inside = sorted(order)
-        back = [order.index(k) for k in inside]
-        K = len(order)
-        values = out.reshape(n, *sizes, *sizes).permute(0, *(1 + k for k in back), *(1 + K + k for k in back))
-        return Full(self.sizes, values.contiguous(), self.eye - {axis})
+        values = _permuted(out.reshape(n, *sizes, *sizes), [order.index(k) for k in sorted(order)])
+        return Full(self.sizes, values, self.eye - set(hidden))
 
     def scaled(self, factor: float | Tensor) -> Moment:
         if isinstance(factor, Tensor):
@@ -295,9 +272,7 @@ class Full(Moment):
         return Full(self.sizes, self.values * factor, self.eye)
 
     def _resized(self, axis: int, values: Tensor, size: int) -> Full:
-        sizes = list(self.sizes)
-        sizes[axis] = size
-        return Full(tuple(sizes), values, self.eye)
+        return Full((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), values, self.eye)
 
     def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
         here = self._writing(axis)
@@ -325,7 +300,7 @@ class Full(Moment):
         return Full(tuple(self.sizes[k] for k in kept), values * factor, eye)
 
     def with_identity(self, axes: Sequence[int], sizes: Sequence[int]) -> Moment:
-        labels: list[tuple[int, bool]] = [(n, k in self.eye) for k, n in enumerate(self.sizes)]
+        labels = [(n, k in self.eye) for k, n in enumerate(self.sizes)]
         for k, n in sorted(zip(axes, sizes, strict=True)):
             labels.insert(k, (n, True))
         eye = frozenset(k for k, (_, hidden) in enumerate(labels) if hidden)
@@ -334,20 +309,14 @@ class Full(Moment):
     def permuted(self, order: Sequence[int]) -> Moment:
         sizes = tuple(self.sizes[k] for k in order)
         eye = frozenset(i for i, k in enumerate(order) if k in self.eye)
-        places = [self.written.index(k) for k in order if k not in self.eye]
-        K = len(places)
-        values = self.values.permute(0, *(1 + p for p in places), *(1 + K + p for p in places))
-        return Full(sizes, values.contiguous(), eye)
+        return Full(sizes, _permuted(self.values, [self.written.index(k) for k in order if k not in self.eye]), eye)
 
     def merged(self, axis: int, count: int) -> Moment:
         inside = range(axis, axis + count)
         size = math.prod(self.sizes[k] for k in inside)
         sizes = (*self.sizes[:axis], size, *self.sizes[axis + count :])
-        here = self
         hidden = all(k in self.eye for k in inside)
-        if not hidden:
-            for k in inside:
-                here = here._writing(k)
+        here = self if hidden else self._writing(*inside)
         eye = frozenset(k if k < axis else k - count + 1 for k in here.eye if k not in inside)
         if hidden:
             return Full(sizes, here.values, eye | {axis})
@@ -363,21 +332,13 @@ class Full(Moment):
         written = [n for k, n in enumerate(all_sizes) if k not in eye]
         return Full(all_sizes, self.values.reshape(-1, *written, *written), eye)
 
-    def added(self, other: Full) -> Full:
-        a, b = self._alike(other)
-        return Full(self.sizes, a.values + b.values, a.eye)
-
-    def multiplied(self, other: Full) -> Full:
+    def combined(self, other: Full, operation: Callable[[Tensor, Tensor], Tensor]) -> Full:
+        """The entrywise sum or product."""
         a, b = self, other
         # identity ∘ kernel keeps only the kernel's diagonal, so a common implicit axis may stay implicit
         if a.eye != b.eye:
             a, b = a.spelled_out(), b.spelled_out()
-        return Full(self.sizes, a.values * b.values, a.eye)
-
-    def _alike(self, other: Full) -> tuple[Full, Full]:
-        if self.eye == other.eye:
-            return self, other
-        return self.spelled_out(), other.spelled_out()
+        return Full(self.sizes, operation(a.values, b.values), a.eye)
 
     def full(self) -> Full:
         return self
@@ -389,6 +350,11 @@ class Full(Moment):
         if flat.shape[1] > 1 and not bool((flat == flat[:, :1]).all()):
             return None
         return flat[:, 0]
+
+
+def _permuted(values: Tensor, order: Sequence[int]) -> Tensor:
+    """(points, *axes, *axes) with the axes in another order."""
+    return values.permute(0, *(1 + k for k in order), *(1 + len(order) + k for k in order)).contiguous()
 
 
 def _check_size(sizes: Sequence[int]) -> None:

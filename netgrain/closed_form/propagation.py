@@ -114,11 +114,8 @@ class Propagation:
         return total
 
     def _observe(self, value: FeatureMap, tensor: Tensor) -> None:
-        observed = value.observed(tensor)
-        value.blocks = tuple(
-            ChannelBlock(b.channels, p, b.sources, b.fresh, b.narrow)
-            for b, p in zip(value.blocks, observed, strict=True)
-        )
+        pairs = zip(value.blocks, value.observed(tensor), strict=True)
+        value.blocks = tuple(replace(block, channel=seen) for block, seen in pairs)
 
     def _seed(self, y: FeatureMap) -> None:
         """The gradient of the chosen outputs at the output itself, per channel."""
@@ -132,10 +129,7 @@ class Propagation:
             raise Unsupported(f"output {self.output!r} of a model whose last layer has no random weights")
         count = y.channels
         if self.output == "mean":
-            total = 1.0
-            for n in y.sizes:
-                total *= n
-            y.receive(0, Term(ones(y.sizes).scaled(1 / (count * total) ** 2)))
+            y.receive(0, Term(ones(y.sizes).scaled(1 / (count * math.prod(y.sizes)) ** 2)))
             return
         if y.sizes and max(y.sizes) > 1:
             raise Unsupported(f"output {self.output!r} of a model whose outputs have positions")
@@ -172,7 +166,7 @@ class Propagation:
         return law
 
     def shape(self, weight: Weight) -> tuple[int, ...]:
-        return tuple(_tensor_of(self.laws.model, weight.name).shape)
+        return self.laws.shape(weight.name)
 
     def tensor(self, ref: Ref) -> Tensor:
         assert self.seen is not None
@@ -288,9 +282,7 @@ def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, 
     """Send each output position's gradient to the input position that won there, channel by channel."""
     B = moment.full().spelled_out().matrices()  # (points or 1, out, out)
     n, channels, out = winners.shape
-    positions = 1
-    for size in sizes:
-        positions *= size
+    positions = math.prod(sizes)
     total = torch.zeros(n, positions * positions, dtype=torch.float64)
     for i in range(n):
         values = B[i if len(B) > 1 else 0].expand(channels, out, out)
@@ -312,10 +304,3 @@ def times_vectors(moment: Moment, vectors: Tensor) -> Tensor:
     product = v @ M.matrices().mT  # (count, copies, positions)
     back = [order.index(k) for k in range(len(order))]
     return product.reshape(-1, *sizes).permute(0, *(1 + k for k in back)).flatten(1)
-
-
-def _tensor_of(model: torch.nn.Module, name: str) -> Tensor:
-    owner, _, leaf = name.rpartition(".")
-    found = getattr(model.get_submodule(owner), leaf)
-    assert isinstance(found, Tensor)
-    return found

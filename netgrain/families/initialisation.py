@@ -91,6 +91,9 @@ class Initialisation:
             self._found[name, independent] = self._read(name, independent)
         return self._found[name, independent]
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._tensors[self.tied.get(name, name)].shape)
+
     def _read(self, name: str, independent: bool) -> TensorLaw:
         if name not in self._tensors:
             raise CannotRead(f"'{name}': the module has no parameter or buffer of this name{self._hint(name)}")

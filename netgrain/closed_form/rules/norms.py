@@ -40,7 +40,7 @@ def _batch_norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         made = [Gain(gains[a:b], step) for a, b in x.spans()]
 
         def send(block: int, term: Term) -> None:
-            x.receive(block, replace(term, factors=(*term.factors, made[block])))
+            x.receive(block, term.through(made[block]))
 
         return FeatureMap(x.axes, x.sizes, x.blocks, step, send)
     mean, variance = run.law(running_mean, step), run.law(running_var, step)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from netgrain.closed_form.channels import (
-    Channel,
     ConstantChannel,
     NeedsMembers,
     Points,
@@ -28,20 +27,16 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
             raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
         if not activation.continuous:
             run.leaves_out(f"{step.where} jumps, which gradients do not see")
-        blocks.append(ChannelBlock(b.channels, channel, b.sources, fresh=False, narrow=b.narrow))
+        blocks.append(replace(b, channel=channel, fresh=False))
 
     def send(block: int, term: Term) -> None:
         of = x.blocks[block].channel
         if term.averaged and not isinstance(of, ConstantChannel):
             raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
-        x.receive(block, replace(term, factors=(*term.factors, _slope(activation, of))))
+        x.receive(block, term.through(slopes[id(of)]))
 
-    made: dict[int, Slope] = {}
-
-    def _slope(activation: Activation, of: Channel) -> Slope:
-        # one object per place, so that gradients that took the same way are recognised
-        return made.setdefault(id(of), Slope(activation, of, step))
-
+    # one object per place, so that gradients that took the same way are recognised
+    slopes = {id(b.channel): Slope(activation, b.channel, step) for b in x.blocks}
     return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send)
 
 
@@ -62,9 +57,9 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     def send(block: int, term: Term) -> None:
         if term.averaged:
             raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
-        x.receive(block, replace(term, factors=(*term.factors, choices[block])))
+        x.receive(block, term.through(choices[block]))
 
-    blocks = tuple(ChannelBlock(b.channels, b.channel, b.sources, False, b.narrow) for b in x.blocks)
+    blocks = tuple(replace(b, fresh=False) for b in x.blocks)
     return FeatureMap(((CHANNEL,), *((i,) for i in range(len(sizes)))), tuple(sizes), blocks, step, send)
 
 
@@ -159,18 +154,9 @@ def _like(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order."""
     if a.shape() != b.shape():
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
-    if a.axes == b.axes and a.sizes == b.sizes:
-        return b
-    order: dict[int, int] = {}
-    for p, q in zip(a.axes, b.axes, strict=True):
-        if len(p) != len(q) or any((k == CHANNEL) != (m == CHANNEL) for k, m in zip(p, q, strict=True)):
-            raise Unsupported(f"{step.where} combines channels with positions")
-        for k, m in zip(p, q, strict=True):
-            if k != CHANNEL:
-                order[k] = m
-    if any(a.sizes[k] != b.sizes[m] for k, m in order.items()) or len(order) != len(a.sizes):
-        raise Unsupported(f"{step.where} combines different positions")
-    return arranged(b, [[order[k]] for k in range(len(a.sizes))], a.axes, step)
+    if any([k == CHANNEL for k in p] != [k == CHANNEL for k in q] for p, q in zip(a.axes, b.axes, strict=True)):
+        raise Unsupported(f"{step.where} combines channels with positions")
+    return _like_positions(a, b, step, "combines")
 
 
 @rule("cat", "concat", "concatenate")
@@ -188,7 +174,7 @@ def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         shape[axis] = first.shape()[axis]
         if tuple(shape) != first.shape():
             raise Unsupported(f"{step.where} joins shapes {first.shape()} and {v.shape()}")
-        parts.append(v if v.axes == first.axes and v.sizes == first.sizes else _like_positions(first, v, step))
+        parts.append(_like_positions(first, v, step, "joins"))
     blocks = tuple(b for v in parts for b in v.blocks)
     owners = [(v, i) for v in parts for i in range(len(v.blocks))]
 
@@ -199,13 +185,13 @@ def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     return FeatureMap(first.axes, first.sizes, blocks, step, send)
 
 
-def _like_positions(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
+def _like_positions(a: FeatureMap, b: FeatureMap, step: Step, does: str) -> FeatureMap:
     """b with its positions in a's order, whatever its channels."""
-    order: dict[int, int] = {}
-    for p, q in zip(a.axes, b.axes, strict=True):
-        if len(p) != len(q):
-            raise Unsupported(f"{step.where} joins different positions")
-        order |= {k: m for k, m in zip(p, q, strict=True) if k != CHANNEL}
-    if len(order) != len(a.sizes) or any(a.sizes[k] != b.sizes[m] for k, m in order.items()):
-        raise Unsupported(f"{step.where} joins different positions")
+    if a.axes == b.axes and a.sizes == b.sizes:
+        return b
+    alike = [len(p) for p in a.axes] == [len(q) for q in b.axes]
+    pairs = zip((k for axis in a.axes for k in axis), (k for axis in b.axes for k in axis), strict=alike)
+    order = {k: m for k, m in pairs if k != CHANNEL}
+    if not alike or len(order) != len(a.sizes) or any(a.sizes[k] != b.sizes[m] for k, m in order.items()):
+        raise Unsupported(f"{step.where} {does} different positions")
     return arranged(b, [[order[k]] for k in range(len(a.sizes))], a.axes, step)

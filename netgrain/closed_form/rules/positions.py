@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -12,7 +14,6 @@ from torch.nn import functional as F
 
 from netgrain.closed_form.feature_maps import (
     CHANNEL,
-    Axes,
     FeatureMap,
     arranged,
     cut_channels,
@@ -37,23 +38,19 @@ def _average_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap
     kernel = per_axis(kernel, dims)
     stride = kernel if stride is None or stride == () else per_axis(stride, dims)
     padding = per_axis(padding, dims)
-    maps = []
+    maps = {}
     for k, n in enumerate(spatial):
-        eye = torch.eye(n, dtype=torch.float64)[None]
-        A = F.avg_pool1d(eye, kernel[k], stride[k], padding[k], ceil, include)[0].T
-        if divisor is not None:
-            A = F.avg_pool1d(eye, kernel[k], stride[k], padding[k], ceil, True)[0].T * kernel[k]
-            A = A / (divisor if k == 0 else 1)
-        maps.append(A)
-    return _mapped(x, maps, step, run)
+        A = F.avg_pool1d(_eye(n)[None], kernel[k], stride[k], padding[k], ceil, include or divisor is not None)[0].T
+        maps[1 + k] = A if divisor is None else A * kernel[k] / (divisor if k == 0 else 1)
+    return _along_axes(x, maps, step, run)
 
 
 @rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 def _adaptive_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
-    eyes = [torch.eye(n, dtype=torch.float64)[None] for n in x.shape()[1:]]
-    out = step.shapes[0][2:]
-    return _mapped(x, [F.adaptive_avg_pool1d(e, m)[0].T for e, m in zip(eyes, out, strict=True)], step, run)
+    sizes = zip(x.shape()[1:], step.shapes[0][2:], strict=True)
+    maps = {1 + k: F.adaptive_avg_pool1d(_eye(n)[None], m)[0].T for k, (n, m) in enumerate(sizes)}
+    return _along_axes(x, maps, step, run)
 
 
 @rule("interpolate", "upsample")
@@ -65,14 +62,13 @@ def _interpolate(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     modes |= dict.fromkeys(("linear", "bilinear", "trilinear"), "linear")
     if mode not in modes or antialias:
         raise Unsupported(f"{step.where} interpolates in mode '{mode}'")
-    maps = []
+    maps = {}
     for k, (n, m) in enumerate(zip(x.shape()[1:], step.shapes[0][2:], strict=True)):
-        eye = torch.eye(n, dtype=torch.float64)[None]
         factor = None if scale is None else scale[k] if isinstance(scale, tuple) else scale
         size = {"size": m} if factor is None or recompute else {"scale_factor": factor}
         aligned = corners if modes[mode] == "linear" else None
-        maps.append(F.interpolate(eye, **size, mode=modes[mode], align_corners=aligned)[0].T)
-    return _mapped(x, maps, step, run)
+        maps[1 + k] = F.interpolate(_eye(n)[None], **size, mode=modes[mode], align_corners=aligned)[0].T
+    return _along_axes(x, maps, step, run)
 
 
 @rule("pad")
@@ -86,8 +82,7 @@ def _pad(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         lo, hi = amounts[2 * i], amounts[2 * i + 1]
         if lo or hi:
             axis = len(x.axes) - 1 - i
-            eye = torch.eye(x.shape()[axis], dtype=torch.float64)
-            maps[axis] = F.pad(eye[None], (lo, hi), mode=mode, **({} if mode != "constant" else {"value": 0.0}))[0].T
+            maps[axis] = F.pad(_eye(x.shape()[axis])[None], (lo, hi), mode=mode)[0].T
     return _along_axes(x, maps, step, run)
 
 
@@ -107,9 +102,7 @@ def _mean(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         n = x.shape()[a]
         maps[a] = torch.full((1, n), 1 / n if step.name == "mean" else 1.0, dtype=torch.float64)
     y = _along_axes(x, maps, step, run)
-    if keepdim:
-        return y
-    return _without_axes(y, chosen, step)
+    return y if keepdim else _without_axes(y, chosen, step)
 
 
 @rule("flip", "roll")
@@ -125,7 +118,7 @@ def _turned(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     maps = {}
     for dim, shift in moves.items():
         axis = dim % (len(x.axes) + 1) - 1
-        eye = torch.eye(x.shape()[axis], dtype=torch.float64)
+        eye = _eye(x.shape()[axis])
         maps[axis] = eye.flip(0) if shift is None else eye.roll(shift, 0)
     if -1 in maps:
         raise Unsupported(f"{step.where} moves samples of the batch")
@@ -134,15 +127,19 @@ def _turned(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 
 @rule("getitem", "select", "narrow")
 def _getitem(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
+    x = values[0]
     if step.name == "select":
         dim, index = arguments(step, "dim", "index")
-        key: tuple[Any, ...] = (*(slice(None),) * (dim % (len(values[0].axes) + 1)), index)
-    elif step.name == "narrow":
+        return _indexed(step, x, _along(x, dim, index), run)
+    if step.name == "narrow":
         dim, start, length = arguments(step, "dim", "start", "length")
-        key = (*(slice(None),) * (dim % (len(values[0].axes) + 1)), slice(start, start + length))
-    else:
-        key = step.args[1] if isinstance(step.args[1], tuple) else (step.args[1],)
-    return _indexed(step, values[0], key, run)
+        return _indexed(step, x, _along(x, dim, slice(start, start + length)), run)
+    return _indexed(step, x, step.args[1] if isinstance(step.args[1], tuple) else (step.args[1],), run)
+
+
+def _along(x: FeatureMap, dim: int, index: int | slice) -> tuple[int | slice, ...]:
+    """The key that indexes one axis, the batch counted."""
+    return *(slice(None),) * (dim % (len(x.axes) + 1)), index
 
 
 def _indexed(step: Step, x: FeatureMap, key: tuple[Any, ...], run: Pass) -> FeatureMap:
@@ -171,7 +168,7 @@ def _indexed(step: Step, x: FeatureMap, key: tuple[Any, ...], run: Pass) -> Feat
                     raise Unsupported(f"{step.where} picks every {stride}th channel")
                 x = cut_channels(x, start, stop, x.axes, step, run.average)
             else:
-                maps[axis] = torch.eye(n, dtype=torch.float64)[k]
+                maps[axis] = _eye(n)[k]
         axis += 1
     y = _along_axes(x, maps, step, run)
     axes = list(y.axes)
@@ -187,30 +184,19 @@ def _split(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     x = values[0]
     if step.name == "unbind":
         (dim,) = arguments(step, "dim", dim=0)
-        count = len(step.shapes)
-        lead = (slice(None),) * (dim % (len(x.axes) + 1))
-        return [_indexed(step, x, (*lead, i), run) for i in range(count)]
+        return [_indexed(step, x, _along(x, dim, i), run) for i in range(len(step.shapes))]
     _, dim = arguments(step, "size", "dim", dim=0)
-    axis = dim % (len(x.axes) + 1)
-    start, found = 0, []
-    for shape in step.shapes:
-        key = (*(slice(None),) * axis, slice(start, start + shape[axis]))
-        found.append(_indexed(step, x, key, run))
-        start += shape[axis]
-    return found
+    stops = list(accumulate((shape[dim] for shape in step.shapes), initial=0))
+    return [_indexed(step, x, _along(x, dim, slice(a, b)), run) for a, b in pairwise(stops)]
 
 
-def _mapped(x: FeatureMap, maps: list[Tensor], step: Step, run: Pass) -> FeatureMap:
-    return _along_axes(x, {1 + k: A for k, A in enumerate(maps)}, step, run)
+def _eye(n: int) -> Tensor:
+    return torch.eye(n, dtype=torch.float64)
 
 
 def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -> FeatureMap:
     """A linear map along some tensor axes (numbered without the batch)."""
-    maps = {
-        a: A
-        for a, A in maps.items()
-        if A.shape[0] != A.shape[1] or not torch.equal(A, torch.eye(len(A), dtype=A.dtype))
-    }
+    maps = {a: A for a, A in maps.items() if not torch.equal(A, _eye(len(A)))}
     if not maps:
         return renamed(x, x.axes, step)
     if any(CHANNEL in x.axes[a] for a in maps):
@@ -220,14 +206,10 @@ def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -
     sizes = tuple(len(atoms[k]) if k in atoms else n for k, n in enumerate(x.sizes))
 
     def forward(m: Moment) -> Moment:
-        for k, A in atoms.items():
-            m = m.mapped(k, A)
-        return m
+        return reduce(lambda m, atom: m.mapped(atom, atoms[atom]), atoms, m)
 
     def backward(m: Moment) -> Moment:
-        for k, A in atoms.items():
-            m = m.mapped(k, A.T)
-        return m
+        return reduce(lambda m, atom: m.mapped(atom, atoms[atom].T), atoms, m)
 
     def on_points(values: Tensor) -> Tensor:
         for k, A in atoms.items():
@@ -269,12 +251,8 @@ def _without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureM
             axes = ((),)
         axes = (*axes[:-1], (*axes[-1], CHANNEL))
         gone = [k for k in gone if k != CHANNEL]
-    if gone:
-        return _dropped_atoms(x, axes, gone, step)
-    return renamed(x, axes, step)
-
-
-def _dropped_atoms(x: FeatureMap, axes: Axes, gone: list[int], step: Step) -> FeatureMap:
+    if not gone:
+        return renamed(x, axes, step)
     kept = [k for k in range(len(x.sizes)) if k not in gone]
     sizes = tuple(x.sizes[k] for k in kept)
     return derived(

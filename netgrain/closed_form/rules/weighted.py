@@ -138,9 +138,7 @@ def _weighted(
                 width = 2**31
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
         channel = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
-        narrow = ""
-        if depthwise and not isinstance(part[0].channel, ConstantChannel):
-            narrow = step.where
+        narrow = step.where if depthwise and not isinstance(part[0].channel, ConstantChannel) else ""
         channels = part[0].channels * per_block if depthwise else out
         blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
 
@@ -173,12 +171,7 @@ def _after_weights(
     for b in blocks:
         if isinstance(b.channel, ConstantChannel) and b.channel.value == 0:
             continue
-        contracted = list(range(count))
-        if isinstance(b.channel, Points):
-            m, t = b.channel.traced(contracted), b.channel.traced_tangent(contracted)
-        else:
-            m, t = b.channel.second().traced(contracted), b.channel.second_tangent()
-            t = None if t is None else t.traced(contracted)
+        m, t = b.channel.traced(list(range(count)))
         share = b.channels / channels
         total = sum_or_none(total, m.scaled(share))
         tangent = sum_or_none(tangent, None if t is None else t.scaled(share))
