@@ -212,9 +212,8 @@ def run(config: Config, runner: Runner) -> Result:
     if not runner.has([*asked, *opening, *begin]):
         data_of(images, config.labels)  # read here, before processes are forked
     targets = dict(zip(models, runner.map(_targets, asked, "geometries"), strict=True))
-    work = partial(_first, targets, config.device)
-    runner.map(work, opening, "first-order changes")
-    slope = {n: mean_slope(runner.map(work, first(n), f"{n} read")) for n in models}
+    changes = iter(runner.map(partial(_first, targets, config.device), opening, "first-order changes"))
+    slope = {n: mean_slope([next(changes) for _ in first(n)]) for n in config.networks}
     done: dict[tuple[str, int], Course] = {}
 
     def result(trials: Mapping[str, Trials]) -> Result:
