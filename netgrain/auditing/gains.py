@@ -5,8 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
+
+ROUNDING = 1e-12  # gains below this are zero
+
+
+def gain_estimates(G: Geometry, U: Tensor) -> tuple[Estimate, ...]:
+    """The gains of `relative_gains` as numbers with errors, rounding set to zero."""
+    values, errors = (t.tolist() for t in relative_gains(G, U))
+    return tuple(Estimate(v if v > ROUNDING else 0.0, e, G.form.parts) for v, e in zip(values, errors, strict=True))
 
 
 def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:

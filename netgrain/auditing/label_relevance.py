@@ -58,23 +58,23 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     y = checked_labels(y, len(X)).cpu()
     _check(axes, X, y)
     order = torch.randperm(len(X), generator=generator_for(seed, "relevance"))
-    folds = [_Fold.of(X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
+    folds = [_Fold.of(rows, X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
     whole = _Fold.sum(folds)
     V, k = axes.vectors, axes.leading
-    variance, between, _ = whole.along(V)
+    variance, between = whole.along(V)
     total = variance.sum()
     explained = (between / variance.clamp(min=1e-12 * float(variance.max()))).clamp(0, 1)
     inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:TEST_SAMPLES]], V[:k], len(X)), len(X))
     tested, dependence, per_fold = _dependence(axes, X, y, order, seed)
     p_inside, difficulty = _located(axes, tested, dependence, per_fold)
     counts = whole.counts
-    linear, by_count = _linear(axes, X, y, order, folds)
+    linear, by_count = _linear(axes, X, y, folds)
     return Relevance(
         variance=variance,
         spectrum=torch.linalg.eigvalsh(whole.centred()[2]).flip(0).clamp(min=0),
         explained=explained,
         variance_leading=inside,
-        means_leading=_means_inside(folds, whole, V[:k]),
+        means_leading=_means_inside(folds, V[:k]),
         linear=linear,
         by_count=by_count,
         chance=float(counts.max() / counts.sum()),
@@ -98,23 +98,25 @@ def _check(axes: Axes, X: Tensor, y: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """Sums over some samples: counts (classes,), sums (classes, d), second moment (d, d)."""
+    """Sums over some samples (rows of X): counts (classes,), sums (classes, d), second moment (d, d)."""
 
+    rows: Tensor
     counts: Tensor
     sums: Tensor
     squares: Tensor
 
     @staticmethod
-    def of(X: Tensor, y: Tensor, classes: int) -> _Fold:
+    def of(rows: Tensor, X: Tensor, y: Tensor, classes: int) -> _Fold:
         sums = torch.zeros(classes, X.shape[1], dtype=torch.float64).index_add_(0, y, X.double())
         squares = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64)
         for part in X.split(4096):
             squares += (part.T @ part).double()
-        return _Fold(torch.bincount(y, minlength=classes).double(), sums, squares)
+        return _Fold(rows, torch.bincount(y, minlength=classes).double(), sums, squares)
 
     @staticmethod
     def sum(folds: list[_Fold]) -> _Fold:
         return _Fold(
+            torch.cat([f.rows for f in folds]),
             torch.stack([f.counts for f in folds]).sum(0),
             torch.stack([f.sums for f in folds]).sum(0),
             sum((f.squares for f in folds[1:]), folds[0].squares.clone()),
@@ -127,17 +129,17 @@ class _Fold:
         means = self.sums / self.counts.clamp(min=1)[:, None] - mean
         return self.counts / n, means, self.squares / n - torch.outer(mean, mean)
 
-    def along(self, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Along each row of V: variance, the part of it between class means (bias-corrected), the part within."""
+    def along(self, V: Tensor) -> tuple[Tensor, Tensor]:
+        """Along each row of V: variance, and the part of it between class means (bias-corrected)."""
         shares, means, covariance = self.centred()
         variance = ((V @ covariance) * V).sum(1).clamp(min=0)
         raw = (shares[:, None] * (means @ V.T).square()).sum(0)
         classes, n = int((self.counts > 0).sum()), float(self.counts.sum())
         within = (variance - raw).clamp(min=0) * n / max(n - classes, 1)
-        return variance, (raw - within * (classes - 1) / n).clamp(min=0), within
+        return variance, (raw - within * (classes - 1) / n).clamp(min=0)
 
 
-def _means_inside(folds: list[_Fold], whole: _Fold, V: Tensor) -> Estimate:
+def _means_inside(folds: list[_Fold], V: Tensor) -> Estimate:
     """The share of Σ_c π_c ‖μ_c − μ‖² inside the span of V, from products of means of different folds: unbiased."""
 
     def share(some: list[_Fold]) -> float:
@@ -161,38 +163,32 @@ def _means_inside(folds: list[_Fold], whole: _Fold, V: Tensor) -> Estimate:
 # --- a linear rule ----------------------------------------------------------------------------------------------------
 
 
-def _linear(
-    axes: Axes, X: Tensor, y: Tensor, order: Tensor, folds: list[_Fold]
-) -> tuple[dict[str, Estimate], dict[int, Estimate]]:
+def _linear(axes: Axes, X: Tensor, y: Tensor, folds: list[_Fold]) -> tuple[dict[str, Estimate], dict[int, Estimate]]:
     """Accuracy of the linear discriminant learnt on one half and tried on the other, both ways round."""
     V, k = axes.vectors, axes.leading
-    chunks = order.chunk(FOLDS)
-    middle = len(chunks) // 2
-    halves = [
-        (torch.cat(part), _Fold.sum(mine))
-        for part, mine in ((chunks[:middle], folds[:middle]), (chunks[middle:], folds[middle:]))
-    ]
+    middle = len(folds) // 2
+    halves = _Fold.sum(folds[:middle]), _Fold.sum(folds[middle:])
     spaces: dict[str | int, slice] = {"all": slice(0, len(V)), "leading": slice(0, k), "weak": slice(k, len(V))}
     cumulative = axes.values.cumsum(0) / axes.values.sum()
     some = sorted({int((cumulative < share).sum()) + 1 for share in DROPPED} - {k, len(V)})
     spaces |= {m: slice(0, m) for m in some}
     right = dict.fromkeys(spaces, 0.0)
-    for (learn, fold), (test, _) in (halves, halves[::-1]):
-        shares, means, covariance = fold.centred()
-        mean = fold.sums.sum(0) / fold.counts.sum()
+    for learn, test in (halves, halves[::-1]):
+        shares, means, covariance = learn.centred()
+        mean = learn.sums.sum(0) / learn.counts.sum()
         within = V @ (covariance - (means.T * shares) @ means) @ V.T
         for name, where in spaces.items():
             W, M = within[where, where], means @ V[where].T
             if not len(W):
                 right[name] = math.nan
                 continue
-            rule = torch.linalg.solve(shrunk(W, len(learn)), M.T)  # (directions, classes)
+            rule = torch.linalg.solve(shrunk(W, len(learn.rows)), M.T)  # (directions, classes)
             offset = -0.5 * (M * rule.T).sum(1) + shares.clamp(min=1e-12).log()
             offset[shares == 0] = -math.inf
             matrix = (V[where].T @ rule).float()
-            outputs = X[test] @ matrix + (offset - mean @ matrix.double()).float()
-            right[name] += float((outputs.argmax(1) == y[test]).double().sum())
-    n = len(order)
+            outputs = X[test.rows] @ matrix + (offset - mean @ matrix.double()).float()
+            right[name] += float((outputs.argmax(1) == y[test.rows]).double().sum())
+    n = len(X)
 
     def share(c: float) -> Estimate:
         if math.isnan(c):

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.gains import ROUNDING, gain_estimates
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
 from netgrain.families.members import Family
@@ -43,7 +43,6 @@ VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among
 SIGMAS = 2.0  # how far a gain may be off when the words around it are named
 SAME = 1e-6  # relative: eigenvalues closer than this to uᵀGu are equal to it
-ROUNDING = 1e-12  # gains below this are zero
 
 
 def word_for(gain: float) -> str:
@@ -272,16 +271,15 @@ def visible(
     else:
         asked = {"probe": probe, "members": members, "tolerance": tolerance, "probes": probes}
         _check_not_asked({**asked, "method": method, "first_layer": first_layer, "output": output})
-    values, errors = relative_gains(G, u[None])
-    gain = float(values[0]) if float(values[0]) > ROUNDING else 0.0
+    (gain,) = gain_estimates(G, u[None])
     profile = layer_profile(make, u[None], members=layer_members, probe=probe, seed=seed) if layers else None
     return Visibility(
         direction=u,
-        gain=Estimate(gain, float(errors[0]), G.form.parts),
+        gain=gain,
         among_random=_among_random(G, gain, seed),
         among_eigenvalues=_among_eigenvalues(G, gain),
         G=G,
-        invisible=gain == 0 and len(invisible_within(make, u[None], seed=seed)) == 1,
+        invisible=gain.value == 0 and len(invisible_within(make, u[None], seed=seed)) == 1,
         profile=profile,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.gains import gain_estimates
 from netgrain.auditing.places import SHARES, where
 from netgrain.families.members import Family, built, family_name, forward, member, model_dtype
 from netgrain.families.outputs import Output
@@ -255,8 +255,15 @@ def what_if(
         c = Estimate(float("nan")) if zero else corr(before, after)
         return WhatIf(family, before, after, c, torch.zeros(0, *shape, dtype=torch.float64), (), ())
     gained = _gained(before, after, min(keep, before.d)).reshape(-1, *shape)
-    measured = [_estimates(G, gained) for G in (before, after)]
-    return WhatIf(family, before, after, corr(before, after), gained, *measured)
+    return WhatIf(
+        family,
+        before,
+        after,
+        corr(before, after),
+        gained,
+        gain_estimates(before, gained),
+        gain_estimates(after, gained),
+    )
 
 
 def _gained(before: Geometry, after: Geometry, k: int) -> Tensor:
@@ -285,14 +292,6 @@ def _gained(before: Geometry, after: Geometry, k: int) -> Tensor:
     largest = vectors.gather(1, vectors.abs().argmax(1, keepdim=True))
     signed: Tensor = vectors * largest.sign()
     return signed
-
-
-def _estimates(G: Geometry, U: Tensor) -> tuple[Estimate, ...]:
-    values, errors = relative_gains(G, U)
-    return tuple(
-        Estimate(0.0 if abs(v) < 1e-12 else v, e, G.form.parts)
-        for v, e in zip(values.tolist(), errors.tolist(), strict=True)
-    )
 
 
 def _fresh(name: str, new: Replacement, like: Tensor) -> nn.Module:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from netgrain import Geometry, NetgrainError, average_geometry
-from netgrain.auditing.gains import relative_gains
+from netgrain.auditing.gains import gain_estimates, relative_gains
 from tests.auditing.conftest import SHAPE, small
 
 
@@ -26,3 +26,11 @@ def test_errors_cover_the_closed_form(G: Geometry) -> None:
 def test_of_zero_and_of_a_sketch() -> None:
     with pytest.raises(NetgrainError, match="the geometry is zero"):
         relative_gains(Geometry.from_matrix(torch.zeros(2, 2)), torch.eye(2))
+
+
+def test_rounding_is_no_gain() -> None:
+    G = Geometry.from_matrix(torch.diag(torch.tensor([2.0, 1e-14, 0.0, 1e-3], dtype=torch.float64)))
+    found = gain_estimates(G, torch.eye(4))
+    assert [e.value for e in found[1:3]] == [0.0, 0.0]
+    assert found[3].value == pytest.approx(4e-3 / 2.001)
+    assert {e.stderr for e in found} == {0.0}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import netgrain as ng
-from netgrain.runtime.randomness import derived_seed, seeded
+from netgrain.runtime.randomness import derived_seed, generator_for, seeded
 
 
 def small() -> nn.Module:
@@ -37,3 +37,10 @@ def test_seeds_from_labels_differ_and_repeat() -> None:
     assert all(0 <= s < 2**63 for s in seeds)
     digest = hashlib.blake2b(b"(0, 'member', 1)", digest_size=8).digest()
     assert seeds[0] == int.from_bytes(digest, "little") // 2  # in every version: run folders depend on it
+
+
+def test_a_generator_is_a_function_of_its_labels() -> None:
+    draws = [torch.rand(3, generator=generator_for(0, *labels)) for labels in (("a", 1), ("a", 1), ("a", 2))]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert torch.equal(draws[0], torch.rand(3, generator=torch.Generator().manual_seed(derived_seed(0, "a", 1))))
