@@ -30,8 +30,8 @@ class GeometricComplexity(Regularizer):
     --------
     A linear map with three weights of 1 has GC 3.
 
-    >>> net = nn.Linear(3, 1, bias=False)
-    >>> _ = nn.init.ones_(net.weight)
+    >>> net = torch.nn.Linear(3, 1, bias=False)
+    >>> _ = torch.nn.init.ones_(net.weight)
     >>> GeometricComplexity(2.0).penalty(net, torch.zeros(5, 3)).item()
     6.0
     """
@@ -111,8 +111,8 @@ class Jacobian(GeometricComplexity):
     --------
     A linear map with six weights of 1 has GC 6.
 
-    >>> net = nn.Linear(3, 2, bias=False)
-    >>> _ = nn.init.ones_(net.weight)
+    >>> net = torch.nn.Linear(3, 2, bias=False)
+    >>> _ = torch.nn.init.ones_(net.weight)
     >>> Jacobian(1.0, vectors=None).penalty(net, torch.zeros(5, 3)).item()
     3.0
     """
