@@ -1,15 +1,24 @@
-"""What an experiment says: a statement, a number with its error, and a verdict that comes out as it comes out."""
+"""What an experiment says: a statement with what it rests on, a number with its error, and a verdict."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from netgrain.geometry.estimate import Estimate
 
-HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+HOLDS, FAILS, UNDECIDED, NOT_FITTED = "holds", "fails", "undecided", "not fitted"
+VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_FITTED)
+Basis = Literal["paper", "derived", "identity", "counter", "own"]
+BASES: dict[str, str] = {
+    "paper": "statements of the sources",
+    "derived": "consequences of them",
+    "identity": "identities, true by construction",
+    "counter": "counter-claims, which hold where a source is contradicted",
+    "own": "our own observations",
+}  # what a claim rests on → in words, for the scorecard
 NORMAL_95 = 1.96  # standard errors of a 95 % interval, for many seeds
 ROUNDING = 1e-9  # bounds that a value may lie on, as "in every seed", are set lower by this
 
@@ -20,7 +29,8 @@ class Claim:
 
     A claim holds if the 95 % interval of the value lies inside the bounds of the statement, fails if it lies outside,
     and is undecided otherwise. A value without a spread that lies on a bound is undecided as well: no difference at all
-    is neither a positive one nor a negative one. Only an equality, low = high, is met on its bound.
+    is neither a positive one nor a negative one. Only an equality, low = high, is met on its bound. A claim that would
+    fail for networks that have not fitted their training data as the paper's have is not fitted instead.
 
     Attributes
     ----------
@@ -38,12 +48,15 @@ class Claim:
         Number of independent results behind it.
     low, high : float or None
         Bounds of the statement; None means unbounded.
-    verdict : {"holds", "fails", "undecided"}
+    verdict : {"holds", "fails", "undecided", "not fitted"}
         The result.
     note : str
         What a reader must know beside the number.
     subject : str
         What it is claimed of, for example ``"LeNet, linear"``; empty if the kind says it all.
+    basis : {"paper", "derived", "identity", "counter", "own"}
+        What it rests on: a statement of a source, a consequence of one, an identity that holds by construction, the
+        contrary of what a source says, or an observation of our own.
     """
 
     kind: str
@@ -57,6 +70,7 @@ class Claim:
     verdict: str
     note: str = ""
     subject: str = ""
+    basis: Basis = "own"
 
     @property
     def name(self) -> str:
@@ -65,7 +79,9 @@ class Claim:
 
     @property
     def needs(self) -> str:
-        """What would decide an undecided claim if value and spread stay; else empty."""
+        """What would decide a claim that is not decided, if value and spread stay; else empty."""
+        if self.verdict == NOT_FITTED:
+            return "training until the training data are fitted"
         if self.verdict != UNDECIDED:
             return ""
         if not math.isfinite(self.value) or not math.isfinite(self.stderr) or self.n < 2:
@@ -98,6 +114,8 @@ def claim(
     paper: str = "",
     note: str = "",
     subject: str = "",
+    basis: Basis | None = None,
+    fitted: bool = True,
 ) -> Claim:
     """Judge a statement low ≤ value ≤ high by the 95 % interval of the value.
 
@@ -117,6 +135,10 @@ def claim(
         What a reader must know beside the number.
     subject : str, default ""
         What it is claimed of, for example ``"LeNet, linear"``.
+    basis : {"paper", "derived", "identity", "counter", "own"}, optional
+        What the claim rests on; by default ``"paper"`` if `paper` is given, else ``"own"``.
+    fitted : bool, default True
+        Whether the networks fit their training data as well as the paper's. If not, a claim cannot fail.
 
     Returns
     -------
@@ -134,9 +156,14 @@ def claim(
     'undecided'
     >>> claim("x", "x is positive", Estimate(0.0, 0.0, 10), low=0).verdict
     'undecided'
+    >>> claim("x", "x is at least 3", Estimate(2.0, 0.1, 10), low=3, fitted=False).verdict
+    'not fitted'
     """
     judged = verdict(value, low, high)
-    return Claim(kind, statement, paper, value.value, value.stderr, value.n, low, high, judged, note, subject)
+    if judged == FAILS and not fitted:
+        judged = NOT_FITTED
+    basis = basis or ("paper" if paper else "own")
+    return Claim(kind, statement, paper, value.value, value.stderr, value.n, low, high, judged, note, subject, basis)
 
 
 def verdict(value: Estimate, low: float | None, high: float | None) -> str:
@@ -153,7 +180,7 @@ def verdict(value: Estimate, low: float | None, high: float | None) -> str:
 
 def counted(claims: Sequence[Claim]) -> dict[str, int]:
     """The number of claims with each verdict."""
-    return {verdict: sum(c.verdict == verdict for c in claims) for verdict in (HOLDS, UNDECIDED, FAILS)}
+    return {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS}
 
 
 def decided(claims: Sequence[Claim]) -> bool:

@@ -25,8 +25,8 @@ class Experiment:
     It is one file of a study, or one row of the table of a study.
 
     A file ``experiments/STUDY/NAME.py`` has a docstring whose first line is the title, and defines `Config`,
-    `PRESETS`, `run`, `figure`, `claims` and `COST`. A study whose experiments differ only in a few values has a module
-    ``table`` with ``EXPERIMENTS``, a mapping from names to these objects.
+    `PRESETS`, `run`, `figure`, `claims`, `COST` and `COVERS`. A study whose experiments differ only in a few values has
+    a module ``table`` with ``EXPERIMENTS``, a mapping from names to these objects.
 
     Attributes
     ----------
@@ -48,6 +48,8 @@ class Experiment:
         ``claims(result)`` judges what the paper says.
     cost : float
         Processor seconds at laptop scale, measured; it weighs the time that is left.
+    covers : tuple of int
+        Numbers of the statements of the sources that it settles, as listed in docs/coverage.md.
     overview_panels : callable, optional
         ``overview_panels(result)`` gives what the picture of a whole study shows of it.
     """
@@ -61,6 +63,7 @@ class Experiment:
     figure: Callable[[Any], Figure]
     claims: Callable[[Any], Sequence[Claim]]
     cost: float = TYPICAL_COST
+    covers: tuple[int, ...] = ()
     overview_panels: Callable[[Any], Sequence[Any]] | None = None
 
     @classmethod
@@ -84,6 +87,7 @@ class Experiment:
             study=study,
             title=(module.__doc__ or "").strip().splitlines()[0],
             cost=getattr(module, "COST", TYPICAL_COST),
+            covers=getattr(module, "COVERS", ()),
             overview_panels=getattr(module, "overview_panels", None),
             **{part: getattr(module, part) for part in PARTS_OF_A_FILE},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from netgrain.experiments.claims import ROUNDING, UNDECIDED, Claim, counted
+from netgrain.experiments.claims import BASES, ROUNDING, Claim, counted
 from netgrain.experiments.registry import studies
 from netgrain.experiments.reproduction import Part, Reproduction
 from netgrain.geometry.estimate import Estimate
@@ -43,23 +43,30 @@ def _opening(found: Reproduction) -> str:
 
 
 def _summary(found: Reproduction) -> str:
-    by_study = {title: _claims(found, study) for study, title in studies().items()}
-    rows = [[title, *_counted(claims)] for title, claims in by_study.items() if claims]
-    rows.append(["**together**", *_counted([c for _, c in found.claims])])
+    """Verdicts by work, each for statements of the sources first, and by what claims rest on."""
+    every = [c for _, c in found.claims]
+    works = {title: _claims(found, study) for study, title in studies().items()}
+    works = {title: claims for title, claims in works.items() if claims} | {"**together**": every}
+    theirs = [[title, *_counted([c for c in claims if c.basis == "paper"])] for title, claims in works.items()]
+    bases = [[words, *_counted([c for c in every if c.basis == basis])] for basis, words in BASES.items()]
+    bases.append(["**together**", *_counted(every)])
     missing = [f"- `{p.name}` was not run: {p.problem}" for p in found.skipped]
+    verdicts = ["claims", "hold", "undecided", "fail", "not fitted"]
     return "\n\n".join(
         [
             "## In short",
-            _table(["work", "claims", "hold", "undecided", "fail", "share undecided"], rows),
+            "What the sources state, by work. A claim that would fail for networks that have not fitted their training "
+            "data as the source's have is *not fitted* instead.",
+            _table(["work", *verdicts], theirs),
+            "Not every claim is a statement of a source. All of them, by what they rest on:",
+            _table(["what it rests on", *verdicts], bases),
             *(["\n".join(missing)] if missing else []),
         ]
     )
 
 
 def _counted(claims: Sequence[Claim]) -> list[str]:
-    count = counted(claims)
-    share = count[UNDECIDED] / len(claims) if claims else 0.0
-    return [str(len(claims)), *map(str, count.values()), f"{share:.0%}"]
+    return [str(len(claims)), *map(str, counted(claims).values())]
 
 
 def _central(found: Reproduction) -> str:
@@ -107,9 +114,11 @@ def _study(found: Reproduction, study: str, title: str) -> str:
 
 
 def _part(part: Part) -> str:
-    rows = [[c.verdict, f"{c.name}: {c.statement}", c.paper, _value(c), str(c.n), _remark(c)] for c in part.claims]
+    rows = [
+        [c.verdict, f"{c.name}: {c.statement}", c.basis, c.paper, _value(c), str(c.n), _remark(c)] for c in part.claims
+    ]
     heading = f"### `{part.name}`: {part.title}"
-    return f"{heading}\n\n" + _table(["verdict", "claim", "paper", "ours", "n", "remark"], rows)
+    return f"{heading}\n\n" + _table(["verdict", "claim", "rests on", "paper", "ours", "n", "remark"], rows)
 
 
 def _costs(found: Reproduction) -> str:

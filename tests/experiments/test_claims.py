@@ -55,3 +55,18 @@ def test_what_an_undecided_claim_needs() -> None:
     assert needs(5.0, 1.0, 10) == ""  # decided
     assert needs(1.0, float("nan"), 1) == "at least two independent results"
     assert "further from its bound" in needs(0.01, 1.0, 10)
+
+
+def test_what_a_claim_rests_on_is_the_paper_where_it_speaks() -> None:
+    value = Estimate(1.0, 0.1, 5)
+    assert claim("x", "x", value, paper="large").basis == "paper"
+    assert claim("x", "x", value).basis == "own"
+    assert claim("x", "x", value, paper="large", basis="counter").basis == "counter"
+
+
+def test_a_claim_on_networks_that_are_not_fitted_may_hold_but_not_fail() -> None:
+    value = Estimate(1.0, 0.1, 5)
+    assert claim("x", "x", value, low=2.0, fitted=False).verdict == "not fitted"
+    assert "fitted" in claim("x", "x", value, low=2.0, fitted=False).needs
+    assert claim("x", "x", value, low=0.0, fitted=False).verdict == "holds"
+    assert claim("x", "x", value, low=1.1, fitted=False).verdict == "undecided"

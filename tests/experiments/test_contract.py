@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from netgrain.experiments.claims import BASES, VERDICTS
 from netgrain.experiments.contract import SCALES
 from netgrain.experiments.registry import conclude_again, find, names, studies
 from tests.experiments.conftest import SmokeRun
@@ -22,7 +23,7 @@ def test_contract(name: str, smoke_run: SmokeRun) -> None:
     stored, picture = json.loads((folder / "claims.json").read_text()), (folder / "figure.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert stored
-    assert all(c["verdict"] in ("holds", "fails", "undecided") for c in stored)
+    assert all(c["verdict"] in VERDICTS and c["basis"] in BASES for c in stored)
     again = conclude_again(folder)
     assert again.computed == 0
     assert [{"experiment": name, **c.as_dict()} for c in again.claims] == stored

@@ -19,12 +19,17 @@ def _made_up(*claims: Claim) -> Reproduction:
 def test_the_scorecard_counts_and_keeps_its_tables_whole() -> None:
     page = scorecard(
         _made_up(
-            claim("predicted order", "rho ≥ 0.8", mean([0.9, 0.92, 0.94]), low=0.8, subject="LeNet, linear"),
+            claim(
+                "predicted order", "rho ≥ 0.8", mean([0.9, 0.92, 0.94]), low=0.8, subject="LeNet, linear", paper="rho"
+            ),
+            claim("d", "is small", Estimate(9.0, 0.1, 4), high=5.0, paper="small", fitted=False),
             claim("a|b", "two\nlines", Estimate(1.0, 1.0, 4), low=0.0, note="a note"),
             claim("c", "is large", Estimate(0.0, 0.1, 4), low=5.0),
         )
     )
-    assert "| **together** | 3 | 1 | 1 | 1 | 33% |" in page
+    assert "| **together** | 4 | 1 | 1 | 1 | 1 |" in page
+    assert "| statements of the sources | 2 | 1 | 0 | 0 | 1 |" in page
+    assert "| our own observations | 2 | 0 | 1 | 1 | 0 |" in page
     assert "| `fig10` | LeNet, linear | 0.92 | 0.87 to 0.97 | 3 | ≥ 0.8 | holds |" in page
     assert "a\\|b: two lines" in page
     assert "a note; to decide it: about 16 instead of 4" in page
