@@ -171,7 +171,7 @@ class Separable(Moment):
         if factor is not None and len(sizes) != 1:
             if factor.shape[1:] != (1, 1):
                 return self.full().split(axis, sizes)
-            factor, weights = None, weights * factor[:, 0, 0]
+            weights, factor = weights * factor[:, 0, 0], None
         return Separable(all_sizes, weights, (*self.factors[:axis], *(factor,) * len(sizes), *self.factors[axis + 1 :]))
 
     def joined(self, other: Separable) -> Separable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -95,13 +96,8 @@ class Propagation:
         found = [self.average(term) for term in x.terms[0]]
         if not found:
             raise Unsupported("the output does not depend on the input")
-        total = found[0].moment
-        for term in found[1:]:
-            total = total.plus(term.moment)
-        self.weights = None
-        for term in found:
-            self.weights = sum_or_none(self.weights, term.weights)
-        return total
+        self.weights = reduce(sum_or_none, (term.weights for term in found))
+        return reduce(Moment.plus, (term.moment for term in found))
 
     def products(self) -> Tensor:
         """G v at the point for every direction v, (directions, inputs): all terms of the wide limit."""

@@ -8,7 +8,7 @@ each are in `closed_form.activations`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -56,7 +56,7 @@ def activation_of(
     >>> activation_of(torch.softmax, (torch.zeros(3), 0), {}) is None
     True
     """
-    name = _NAMES.get(function) if _hashable(function) else None
+    name = _NAMES.get(function) if isinstance(function, Hashable) else None
     if name is None:
         return None
     parameters, make = _TABLE[name]
@@ -74,19 +74,11 @@ def activation_of(
     return make(name, **found)
 
 
-def _hashable(function: object) -> bool:
-    try:
-        hash(function)
-    except TypeError:
-        return False
-    return True
-
-
-def _smooth(function: Callable[..., Tensor], *bends: float) -> ActivationRow:
-    def make(name: str, **parameters: float) -> ActivationCall:
-        return ActivationCall(name, lambda z: function(z, **parameters), bends=bends)
-
-    return make
+def _curve(
+    function: Callable[..., Tensor], *, kinks: tuple[float, ...] = (), bends: tuple[float, ...] = ()
+) -> ActivationRow:
+    """A curved function with its parameters."""
+    return lambda name, **given: ActivationCall(name, lambda z: function(z, **given), kinks=kinks, bends=bends)
 
 
 def _pieces(
@@ -97,10 +89,6 @@ def _pieces(
     kinks, slopes = tuple(float(kinks[i]) for i in real), (slopes[0], *(slopes[i + 1] for i in real))
     homogeneous = set(kinks) <= {0.0} and float(function(torch.zeros((), dtype=torch.float64))) == 0
     return ActivationCall(name, function, homogeneous, kinks, slopes=tuple(float(l) for l in slopes))
-
-
-def _relu(name: str) -> ActivationCall:
-    return _pieces(name, torch.relu, (0.0,), 0.0, 1.0)
 
 
 def _leaky_relu(name: str, negative_slope: float) -> ActivationCall:
@@ -114,18 +102,6 @@ def _clamp(name: str, min: float | None = None, max: float | None = None) -> Act
     ends = [(t, slopes) for t, slopes in ((low, (0.0, 1.0)), (high, (1.0, 0.0))) if math.isfinite(t)]
     slopes = (ends[0][1][0], *(after for _, (_, after) in ends))
     return _pieces(name, lambda z: z.clamp(low, high), tuple(t for t, _ in ends), *slopes)
-
-
-def _hardtanh(name: str, min_val: float, max_val: float) -> ActivationCall | None:
-    return _clamp(name, min_val, max_val)
-
-
-def _clamp_min(name: str, min: float) -> ActivationCall | None:
-    return _clamp(name, min=min)
-
-
-def _clamp_max(name: str, max: float) -> ActivationCall | None:
-    return _clamp(name, max=max)
 
 
 def _softshrink(name: str, lambd: float) -> ActivationCall:
@@ -146,14 +122,6 @@ def _threshold(name: str, threshold: float, value: float) -> ActivationCall | No
 
 def _elu(name: str, alpha: float) -> ActivationCall:
     return ActivationCall(name, lambda z: F.elu(z, alpha), kinks=() if alpha == 1 else (0.0,), bends=(0.0,))
-
-
-def _hardswish(name: str) -> ActivationCall:
-    return ActivationCall(name, F.hardswish, kinks=(-3.0, 3.0))
-
-
-def _selu(name: str) -> ActivationCall:
-    return ActivationCall(name, F.selu, kinks=(0.0,))
 
 
 def _softplus(name: str, beta: float, threshold: float) -> ActivationCall:
@@ -177,38 +145,38 @@ def _power(name: str, exponent: float) -> ActivationCall | None:
 
 
 _TABLE: dict[str, tuple[dict[str, Any], ActivationRow]] = {
-    "relu": ({}, _relu),
+    "relu": ({}, lambda name: _pieces(name, torch.relu, (0.0,), 0.0, 1.0)),
     "leaky_relu": ({"negative_slope": 0.01}, _leaky_relu),
     "abs": ({}, lambda name: _pieces(name, torch.abs, (0.0,), -1.0, 1.0)),
     "relu6": ({}, lambda name: _clamp(name, 0.0, 6.0)),
-    "hardtanh": ({"min_val": -1.0, "max_val": 1.0}, _hardtanh),
+    "hardtanh": ({"min_val": -1.0, "max_val": 1.0}, lambda name, min_val, max_val: _clamp(name, min_val, max_val)),
     "clamp": ({"min": None, "max": None}, _clamp),
-    "clamp_min": ({"min": None}, _clamp_min),
-    "clamp_max": ({"max": None}, _clamp_max),
+    "clamp_min": ({"min": None}, _clamp),
+    "clamp_max": ({"max": None}, _clamp),
     "hardsigmoid": ({}, lambda name: _pieces(name, F.hardsigmoid, (-3.0, 3.0), 0.0, 1 / 6, 0.0)),
     "softshrink": ({"lambd": 0.5}, _softshrink),
     "hardshrink": ({"lambd": 0.5}, _hardshrink),
     "threshold": ({"threshold": math.nan, "value": math.nan}, _threshold),
-    "hardswish": ({}, _hardswish),
+    "hardswish": ({}, _curve(F.hardswish, kinks=(-3.0, 3.0))),
     "elu": ({"alpha": 1.0}, _elu),
-    "selu": ({}, _selu),
-    "celu": ({"alpha": 1.0}, _smooth(F.celu, 0.0)),
-    "softsign": ({}, _smooth(F.softsign, 0.0)),
+    "selu": ({}, _curve(F.selu, kinks=(0.0,))),
+    "celu": ({"alpha": 1.0}, _curve(F.celu, bends=(0.0,))),
+    "softsign": ({}, _curve(F.softsign, bends=(0.0,))),
     "gelu": ({"approximate": "none"}, _gelu),
-    "silu": ({}, _smooth(F.silu)),
-    "mish": ({}, _smooth(F.mish)),
+    "silu": ({}, _curve(F.silu)),
+    "mish": ({}, _curve(F.mish)),
     "softplus": ({"beta": 1.0, "threshold": 20.0}, _softplus),
-    "logsigmoid": ({}, _smooth(F.logsigmoid)),
-    "sigmoid": ({}, _smooth(torch.sigmoid)),
-    "tanh": ({}, _smooth(torch.tanh)),
-    "tanhshrink": ({}, _smooth(F.tanhshrink)),
-    "atan": ({}, _smooth(torch.atan)),
-    "asinh": ({}, _smooth(torch.asinh)),
-    "erf": ({}, lambda name: ActivationCall(name, torch.erf)),
-    "erfc": ({}, _smooth(torch.erfc)),
-    "sin": ({}, lambda name: ActivationCall(name, torch.sin)),
-    "cos": ({}, lambda name: ActivationCall(name, torch.cos)),
-    "exp": ({}, lambda name: ActivationCall(name, torch.exp)),
+    "logsigmoid": ({}, _curve(F.logsigmoid)),
+    "sigmoid": ({}, _curve(torch.sigmoid)),
+    "tanh": ({}, _curve(torch.tanh)),
+    "tanhshrink": ({}, _curve(F.tanhshrink)),
+    "atan": ({}, _curve(torch.atan)),
+    "asinh": ({}, _curve(torch.asinh)),
+    "erf": ({}, _curve(torch.erf)),
+    "erfc": ({}, _curve(torch.erfc)),
+    "sin": ({}, _curve(torch.sin)),
+    "cos": ({}, _curve(torch.cos)),
+    "exp": ({}, _curve(torch.exp)),
     "square": ({}, lambda name: _power(name, 2)),
     "pow": ({"exponent": math.nan}, _power),
 }

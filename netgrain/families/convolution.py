@@ -45,28 +45,24 @@ class Taps:
 
 def gathered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
     """Σ_t T[s·q+t, s·q'+t] over two dimensions of a tensor: from inputs to outputs."""
-    shape = list(T.shape)
-    shape[a] = shape[b] = taps.out
-    out = T.new_zeros(shape)
-    for outputs, inputs in taps.windows():
-        out[_at(T.dim(), a, b, outputs)] += T[_at(T.dim(), a, b, inputs)]
-    return out
+    return _summed(T, a, b, taps.out, taps.windows())
 
 
 def scattered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
     """The adjoint of `gathered`: from outputs to inputs."""
-    shape = list(T.shape)
-    shape[a] = shape[b] = taps.size
-    out = T.new_zeros(shape)
-    for outputs, inputs in taps.windows():
-        out[_at(T.dim(), a, b, inputs)] += T[_at(T.dim(), a, b, outputs)]
+    return _summed(T, a, b, taps.size, [(inputs, outputs) for outputs, inputs in taps.windows()])
+
+
+def _summed(T: Tensor, a: int, b: int, size: int, pairs: list[tuple[slice, slice]]) -> Tensor:
+    """Slices of two dimensions added up where each belongs."""
+
+    def at(where: slice) -> tuple[slice, ...]:
+        return tuple(where if k in (a, b) else slice(None) for k in range(T.dim()))
+
+    out = T.new_zeros([size if k in (a, b) else n for k, n in enumerate(T.shape)])
+    for into, of in pairs:
+        out[at(into)] += T[at(of)]
     return out
-
-
-def _at(dims: int, a: int, b: int, where: slice) -> tuple[slice, ...]:
-    index = [slice(None)] * dims
-    index[a] = index[b] = where
-    return tuple(index)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
+from netgrain.families.nested import replaced
 from netgrain.families.reasons import Reason
-from netgrain.families.trace import Ref, Step, Trace, filled, others_in, refs_in, weights_in
+from netgrain.families.trace import Ref, Step, Trace, others_in, refs_in, weights_in
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+NO_ENTRY = "x does not enter through a Linear or Conv layer as it is"
 ENTERING = {"linear", "conv1d", "conv2d", "conv3d"}
 # steps that take nothing from a tensor but its shape and type
 BLANK = {f"{what}_like" for what in ("zeros", "ones", "empty", "full", "rand", "randn")}
@@ -128,7 +130,7 @@ def _entering_step(trace: Trace) -> tuple[Step, Tensor] | Reason:
             first = step
     if not found:
         why = f" ({first.where} comes first)" if first is not None else ""
-        return Reason("no entry", "", f"x does not enter through a Linear or Conv layer as it is{why}")
+        return Reason("no entry", "", f"{NO_ENTRY}{why}")
     names = list(dict.fromkeys(step.module for step, _ in found))
     if len(names) > 1:
         return Reason("several entries", "", f"x enters through several layers ({', '.join(names)})")
@@ -155,7 +157,7 @@ def _without_weights(trace: Trace) -> dict[Ref, Tensor]:
         if not all(ref in values for ref in refs_in(arguments)):
             continue
         with suppress(Exception), torch.no_grad():  # whatever a function dislikes about these numbers
-            args, kwargs = (filled(a, lambda ref: values[ref].clone()) for a in arguments)
+            args, kwargs = replaced(arguments, Ref, lambda ref: values[ref].clone())
             made = step.function(*args, **kwargs)
             for item, t in enumerate(made if isinstance(made, tuple | list) else (made,)):
                 if isinstance(t, Tensor) and t.is_floating_point():
@@ -185,28 +187,24 @@ def _is_shuffled(labels: Tensor, size: int) -> bool:
 def unfit_layer(name: str, layer: nn.Module, initialisation: Initialisation) -> Reason | None:
     """Why a layer cannot be the entry, from what it is."""
 
-    def because(kind: str, text: str) -> Reason:
-        return Reason(kind, name, text)
-
     if not isinstance(layer, LAYERS):
-        return because("no entry", "x does not enter through a Linear or Conv layer as it is")
-    if not isinstance(layer._parameters.get("weight"), nn.Parameter):
-        return because("computed weight", f"the weight of '{name}' is computed from other parameters")
+        return Reason("no entry", name, NO_ENTRY)
+    if (unfit := unfit_weight(name, layer, initialisation)) is not None:
+        return unfit
     if type(layer) not in LAYERS:
-        return because(
-            "own layer", f"'{name}' is a {type(layer).__name__}, whose forward may differ from its base class"
-        )
-    if (shared := _shared(name, initialisation)) is not None:
-        return shared
-    if isinstance(layer, nn.modules.conv._ConvNd):
-        if layer.groups != 1:
-            return because("grouped convolution", f"'{name}' is a grouped convolution")
-        if layer.padding_mode != "zeros":
-            return because("padding", f"'{name}' pads with '{layer.padding_mode}', not with zeros")
+        kind = type(layer).__name__
+        return Reason("own layer", name, f"'{name}' is a {kind}, whose forward may differ from its base class")
+    if getattr(layer, "groups", 1) != 1:
+        return Reason("grouped convolution", name, f"'{name}' is a grouped convolution")
+    if (mode := getattr(layer, "padding_mode", "zeros")) != "zeros":
+        return Reason("padding", name, f"'{name}' pads with '{mode}', not with zeros")
     return None
 
 
-def _shared(name: str, initialisation: Initialisation) -> Reason | None:
+def unfit_weight(name: str, layer: nn.Module, initialisation: Initialisation) -> Reason | None:
+    """Why the weight of a layer is not one that can be averaged over by itself."""
+    if not isinstance(layer._parameters.get("weight"), nn.Parameter):
+        return Reason("computed weight", name, f"the weight of '{name}' is computed from other parameters")
     key = weight_name(name)
     first = initialisation.tied.get(key, key)
     owners = [first, *(other for other, original in initialisation.tied.items() if original == first)]
@@ -295,7 +293,7 @@ def last_layer_of(trace: Trace, model: nn.Module, initialisation: Initialisation
     if step is None or not isinstance(layer, nn.Linear):
         return no_last_layer()
     name = step.module
-    if (unfit := unfit_last(name, layer, initialisation)) is not None:
+    if (unfit := unfit_weight(name, layer, initialisation)) is not None:
         return unfit
     steps = [s for s in trace.steps if weight_name(name) in _weights_of(s)]
     if len(steps) != 1 or steps[0] is not step or weight_name(name) in trace.looked_at:
@@ -310,13 +308,6 @@ def last_layer_of(trace: Trace, model: nn.Module, initialisation: Initialisation
 
 def no_last_layer() -> Reason:
     return Reason("no last layer", "", "the model does not end in a Linear layer")
-
-
-def unfit_last(name: str, layer: nn.Linear, initialisation: Initialisation) -> Reason | None:
-    """Why the weight of a linear layer is not one that can be averaged over by itself."""
-    if not isinstance(layer._parameters.get("weight"), nn.Parameter):
-        return Reason("computed weight", name, f"the weight of '{name}' is computed from other parameters")
-    return _shared(name, initialisation)
 
 
 def _after(trace: Trace, step: Step) -> Iterator[Step]:

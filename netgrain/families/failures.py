@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from netgrain.families.calls import watching
+from netgrain.families.nested import every
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
 
@@ -61,7 +62,7 @@ def _fitting(reason: str, shape: tuple[int, ...]) -> str:
 def check_not_lazy(model: nn.Module, who: str) -> None:
     """Refuse modules whose weights get their shape with the first forward pass."""
     for name, t in (*model.named_parameters(), *model.named_buffers()):
-        if isinstance(t, UninitializedParameter | UninitializedBuffer):
+        if is_lazy(t):
             owner = name.rpartition(".")[0]
             raise NetgrainError(
                 f"{who}: '{owner}' ({type(model.get_submodule(owner)).__name__}) has no weights before its first "
@@ -152,10 +153,8 @@ def _watching(call: Callable[[Tensor], Any], look: Callable[[str, Any], None]) -
     model = call if isinstance(call, nn.Module) else getattr(call, "model", None)
 
     def leave(name: str, module: nn.Module, output: Any) -> None:
-        look(
-            f"'{name}' ({type(module).__name__})" if name else f"the model's own forward ({type(module).__name__})",
-            output,
-        )
+        place = f"'{name}'" if name else "the model's own forward"
+        look(f"{place} ({type(module).__name__})", output)
 
     if isinstance(model, nn.Module) and not isinstance(model, torch.jit.ScriptModule):
         with watching(model, leaving=leave):
@@ -164,19 +163,8 @@ def _watching(call: Callable[[Tensor], Any], look: Callable[[str, Any], None]) -
         yield
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Every tensor among arguments or results, in order."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for v in value:
-            yield from tensors_in(v)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
-
-
 def _floats(value: Any) -> Iterator[Tensor]:
-    return (t for t in tensors_in(value) if t.is_floating_point() or t.is_complex())
+    return (t for t in every(value, Tensor) if t.is_floating_point() or t.is_complex())
 
 
 # --- outputs without a gradient -------------------------------------------------------------------------------------

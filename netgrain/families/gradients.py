@@ -38,20 +38,16 @@ def gradients(
                 raw, place = at(points.detach())
                 y = select(raw, output)
             check_finite_outputs(y, call, points)
-            if not y.requires_grad:
-                if at is None:
-                    check_connected(lambda x: select(forward(call, x), output), points)
-                pieces.append(place.new_zeros(len(points) * y.shape[1], *place.shape[1:]))
-                continue
             rows = [
                 # outputs of different points do not mix, so one backward pass serves a whole batch of points
                 torch.autograd.grad(y[:, j].sum(), place, retain_graph=j + 1 < y.shape[1], allow_unused=True)[0]
+                if y.requires_grad
+                else None
                 for j in range(y.shape[1])
             ]
         if at is None and all(g is None for g in rows):
             check_connected(lambda x: select(forward(call, x), output), points)
-        rows = [torch.zeros_like(place) if g is None else g for g in rows]
-        pieces.append(torch.stack(rows, 1).flatten(0, 1))
+        pieces.append(torch.stack([torch.zeros_like(place) if g is None else g for g in rows], 1).flatten(0, 1))
         check_finite_gradient(pieces[-1], call, points)
     return torch.cat(pieces)
 

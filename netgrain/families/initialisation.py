@@ -11,7 +11,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from netgrain.families.initialisation_draws import CannotRead, Draws, draw, law_of_draws
 from netgrain.families.initialisation_program import watch
@@ -47,9 +47,7 @@ class Initialisation:
         self.tied = _tied(named)
         self._tensors = {name: t for name, t in named if name not in self.tied}
         self.on_meta = any(t.is_meta for t in self._tensors.values())
-        self._lazy = {
-            n for n, t in self._tensors.items() if isinstance(t, UninitializedParameter | UninitializedBuffer)
-        }
+        self._lazy = {name for name, t in self._tensors.items() if is_lazy(t)}
         self._records = {
             name: Record("unknown") if program is None else program.of(t)
             for name, t in self._tensors.items()
@@ -141,8 +139,7 @@ def _tied(named: list[tuple[str, Tensor]]) -> dict[str, str]:
     first: dict[object, str] = {}
     tied = {}
     for name, t in named:
-        lazy = isinstance(t, UninitializedParameter | UninitializedBuffer)
-        place = id(t) if lazy or t.layout is not torch.strided else _place(t)
+        place = id(t) if is_lazy(t) or t.layout is not torch.strided else _place(t)
         if place in first:
             tied[name] = first[place]
         else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.members import Family, member
+from netgrain.families.members import Family, member, tensors_of
 from netgrain.families.tensor_law import TensorLaw
 from netgrain.runtime.randomness import derived_seed
 
@@ -91,7 +91,7 @@ def draw(make: Family, names: Sequence[str], count: int, seed: int) -> Draws:
     few: dict[str, list[Tensor]] = {}
     for i in range(count):
         model = member(make, seed, i)
-        tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        tensors = tensors_of(model)
         if i == 0:
             collectors = {n: _Collector(n, tensors[n], seed) for n in names if n in tensors}
             places = _few_places(model, seed)

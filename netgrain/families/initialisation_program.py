@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,13 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from netgrain.families.failures import unwrapped_model
 from netgrain.families.initialisation_records import RULES, Call, Record, Source, constant, truncated_normal
 from netgrain.families.members import Family, member
+from netgrain.families.nested import every
 from netgrain.runtime.randomness import derived_seed, seeded
 
 UNSEEN = Record("unknown", escaped=True)  # a storage that no watched operation created
@@ -44,7 +44,7 @@ def watch(make: Family, seed: int) -> tuple[nn.Module, Program | None]:
             continue
         if isinstance(model, nn.Module) and not (on_meta and program.depends_on_device):
             for parameter in model.parameters():
-                if not isinstance(parameter, UninitializedParameter):
+                if not is_lazy(parameter):
                     parameter.requires_grad_(False)
             return model.eval(), program
     return member(make, seed, 0), None
@@ -125,7 +125,7 @@ class Program(TorchDispatchMode):
         with torch._C.DisableTorchFunction():
             operation = _operation(func)
             named = {**operation.defaults, **dict(zip(operation.arguments, args, strict=False)), **kwargs}
-            inputs = [t for value in named.values() for t in _tensors(value)]
+            inputs = list(every(named, Tensor))
             keys = {_key(t) for t in inputs}
             source = self._draw() if operation.draws else None
             on_meta = any(t.is_meta for t in inputs) or getattr(named.get("device"), "type", "") == "meta"
@@ -140,10 +140,10 @@ class Program(TorchDispatchMode):
     def _note(
         self, operation: Operation, call: Call, inputs: list[Tensor], keys: set[int], source: Source | None
     ) -> None:
-        written = [t for name in operation.written for t in _tensors(call[name])]
-        created = [t for t in _tensors(call.out) if _key(t) not in keys]
+        written = [t for name in operation.written for t in every(call[name], Tensor)]
+        created = [t for t in every(call.out, Tensor) if _key(t) not in keys]
         if not written and not created:
-            if next(_tensors(call.out), None) is None:  # a tensor became a Python value
+            if next(every(call.out, Tensor), None) is None:  # a tensor became a Python value
                 self._seen_by_python.update(*(self._fact(t).sources for t in inputs))
             return
         rule = RULES.get(operation.name)
@@ -270,14 +270,6 @@ def _blank_result(name: str, named: dict[str, Any]) -> Tensor | None:
     device = named.get("device") or x.device
     stride = x.stride() if _is_whole(x) else torch.empty(x.shape, device="meta").stride()
     return torch.empty_strided(x.shape, stride, dtype=dtype, device=device)
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _storage(t: Tensor) -> torch.UntypedStorage | None:

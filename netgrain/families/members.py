@@ -178,6 +178,11 @@ def check_weights(model: nn.Module, who: str = "the model") -> None:
         raise NetgrainError(f"{who} ({type(model).__name__}) has no parameters, so there is no family to average over.")
 
 
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, each tensor once."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
 def model_dtype(model: nn.Module) -> torch.dtype:
     return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
@@ -207,7 +212,7 @@ class Frozen:
 def frozen(model: nn.Module) -> Callable[[Tensor], Any]:
     """The model as a function of x only: no gradient reaches its parameters, and the model is left as it is."""
     model = unwrapped_model(model)
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors = tensors_of(model)
     if not any(t.requires_grad for t in tensors.values()):
         return model
     if isinstance(model, torch.jit.ScriptModule):  # cannot be called with other tensors; it keeps a larger graph

@@ -19,7 +19,7 @@ from netgrain.families.activations import activation_of, recorded_activation
 from netgrain.families.calls import watching
 from netgrain.families.ends import LINEAR, SUMS
 from netgrain.families.gradients import gradients
-from netgrain.families.members import double_copy, forward
+from netgrain.families.members import double_copy, forward, tensors_of
 from netgrain.families.outputs import Output, select
 from netgrain.families.probes import Gaussian, Origin, Probe
 from netgrain.families.reasons import Reason
@@ -161,7 +161,7 @@ def origin_from_steps(model: nn.Module, input_shape: tuple[int, ...]) -> AtOrigi
         trace = record(model, torch.cat([0 * direction, step * direction, -step * direction]), look=look)
     except Unsupported:
         return None
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors = tensors_of(model)
     live = [s for s in trace.steps if s.index in trace.needed(passes=lambda s: _passes(s, tensors))]
     if any(not _kind(s) or s.index in look.unclear for s in live):
         return None

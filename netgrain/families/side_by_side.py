@@ -16,7 +16,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from netgrain.families.calls import with_output
 from netgrain.families.gradients import POINTS_AT_ONCE, cut_at, gradients
-from netgrain.families.members import frozen
+from netgrain.families.members import frozen, tensors_of
 from netgrain.families.outputs import Output, select
 from netgrain.runtime.errors import NetgrainError
 
@@ -67,7 +67,7 @@ def gradients_of_members(
     pieces = []
     for some in points.detach().split(POINTS_AT_ONCE, dim=1):
         with torch.enable_grad():
-            start = some.clone() if at is None else some.new_zeros(len(some), *_shape_at(skeleton, at, some[0]))
+            start = some.clone() if at is None else _zeros_at(skeleton, at, some)
             place = start.requires_grad_(True)
             y = vmap(outputs)(state, some, place)  # (members, points, chosen)
             chosen = y.shape[2]
@@ -124,8 +124,7 @@ def _different(models: Sequence[nn.Module]) -> str | None:
 
 
 def _layout(model: nn.Module) -> dict[str, tuple[Any, ...]]:
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {name: (t.shape, t.dtype, t.device, t.requires_grad) for name, t in tensors.items()}
+    return {name: (t.shape, t.dtype, t.device, t.requires_grad) for name, t in tensors_of(model).items()}
 
 
 def _alone(model: nn.Module, x: Tensor, output: Output, at: str | None) -> Tensor:
@@ -135,13 +134,8 @@ def _alone(model: nn.Module, x: Tensor, output: Output, at: str | None) -> Tenso
     return gradients(call, x, output, at=lambda points: cut_at(call, layer, points))
 
 
-def _shape_at(model: nn.Module, at: str, x: Tensor) -> tuple[int, ...]:
-    shapes: list[tuple[int, ...]] = []
-
-    def look(out: Tensor) -> Tensor:
-        shapes.append(tuple(out.shape))
-        return out
-
+def _zeros_at(model: nn.Module, at: str, points: Tensor) -> Tensor:
+    """One for each member, of the shape of the layer's output."""
     with torch.no_grad():
-        with_output(model.get_submodule(at), lambda: model(x), look)
-    return shapes[0]
+        _, place = cut_at(model, model.get_submodule(at), points[0])
+    return points.new_zeros(len(points), *place.shape)

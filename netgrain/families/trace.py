@@ -13,34 +13,28 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from netgrain.families.calls import is_leaf, watching
-from netgrain.families.failures import tensors_in
+from netgrain.families.members import tensors_of
+from netgrain.families.nested import every, replaced
 from netgrain.runtime.errors import NetgrainError
 
-T = TypeVar("T")
 Look = Callable[[int, str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], None]
 WEIGHTED = {"linear"} | {f"conv{turned}{n}d" for turned in ("", "_transpose") for n in (1, 2, 3)}
 # what a forward may ask of a tensor without looking at its numbers
 ABOUT_SHAPES = {"shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "grad", "names"}
 ABOUT_SHAPES |= {"size", "dim", "ndimension", "numel", "nelement", "len", "stride", "is_contiguous", "element_size"}
 ABOUT_SHAPES |= {"is_floating_point", "is_complex", "get_device", "storage_offset", "has_names", "is_same_size"}
-ABOUT_SHAPES |= {
-    "is_meta",
-    "is_cuda",
-    "is_cpu",
-    "is_sparse",
-    "is_quantized",
-    "is_mps",
-    "is_nested",
-    "itemsize",
-    "nbytes",
-}
+ABOUT_SHAPES |= {f"is_{kind}" for kind in ("meta", "cuda", "cpu", "sparse", "quantized", "mps", "nested")}
+ABOUT_SHAPES |= {"itemsize", "nbytes"}
+# arguments of a convolution after the bias; those of a transposed one
+CONVOLUTION = ("stride", "padding", "dilation", "groups")
+TRANSPOSED = ("stride", "padding", "output_padding", "groups", "dilation")
 
 
 class Unsupported(NetgrainError):
@@ -140,8 +134,8 @@ class _Enough(Exception):
 
 
 def _watching(model: nn.Module, x: Tensor) -> _Watch:
-    names = {id(t): n for n, t in model.named_parameters()} | {id(t): n for n, t in model.named_buffers()}
-    return _Watch(names, [*model.parameters(), *model.buffers()], x)
+    tensors = tensors_of(model)
+    return _Watch({id(t): name for name, t in tensors.items()}, list(tensors.values()), x)
 
 
 def _run(model: nn.Module, x: Tensor, watch: _Watch) -> Any:
@@ -195,39 +189,37 @@ class _Watch(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        touched = [t for t in tensors_in((args, kwargs)) if id(t) in self.refs]
+        touched = [t for t in every((args, kwargs), Tensor) if id(t) in self.refs]
         if not touched:
             out = function(*args, **kwargs)
-            self.alive.extend(tensors_in(out))  # an id freed now could be taken for something else later
-            self._follow_weights(_name(function), (args, kwargs), list(tensors_in(out)))
+            self.alive.extend(every(out, Tensor))  # an id freed now could be taken for something else later
+            self._follow_weights(_name(function), (args, kwargs), list(every(out, Tensor)))
             return out
-        recorded = _replaced(args, self._argument), _replaced(kwargs, self._argument)
+        arguments, keywords = replaced((args, kwargs), Tensor, self._argument)
         before = {id(t): t._version for t in touched}
         name = _name(function)
+        inside = f" in '{self.module[0]}'" if self.module[0] else ""
         if self.gradients and not torch.is_grad_enabled() and name not in ABOUT_SHAPES:
-            place = f"'{self.module[0]}'" if self.module[0] else "its forward"
+            place = inside.removeprefix(" in ") or "its forward"
             raise Unsupported(f"{place} switches gradients off ({name} under no_grad)")
-        if any(isinstance(v, float) and math.isnan(v) for v in _plain_numbers((args, kwargs))):
-            place = f" in '{self.module[0]}'" if self.module[0] else ""
-            raise Unsupported(f"{name}{place} is given NaN")
+        if any(math.isnan(v) for v in every((args, kwargs), float)):
+            raise Unsupported(f"{name}{inside} is given NaN")
         if self.look is not None and name not in ABOUT_SHAPES:
             self.look(len(self.steps), name, function, args, kwargs)
         out = self._run(name, function, args, kwargs)
         written = [t for t in touched if t._version != before[id(t)]]
-        outputs = list(tensors_in(out))
+        outputs = list(every(out, Tensor))
         if not outputs:
             if name not in ABOUT_SHAPES:
-                place = f" in '{self.module[0]}'" if self.module[0] else ""
-                raise Unsupported(f"its forward looks at numbers ({name}{place})")
+                raise Unsupported(f"its forward looks at numbers ({name}{inside})")
             return out
         step = Step(
             len(self.steps),
             function,
             name,
-            recorded[0],
-            recorded[1],
-            self.module[0],
-            self.module[1],
+            arguments,
+            keywords,
+            *self.module,
             tuple(tuple(t.shape) for t in outputs),
             # a later in-place layer may overwrite them
             () if self.stand_in or self.look is not None else tuple(t.clone() for t in outputs),
@@ -249,7 +241,7 @@ class _Watch(TorchFunctionMode):
             return function(*args, **kwargs)
         if name in WEIGHTED and len(args) > 1 and isinstance(args[1], Tensor):
             return _shaped(name, function, args, kwargs)
-        args, kwargs = (_replaced(a, lambda t: torch.zeros(t.shape) if t.is_meta else t) for a in (args, kwargs))
+        args, kwargs = replaced((args, kwargs), Tensor, lambda t: torch.zeros(t.shape) if t.is_meta else t)
         return function(*args, **kwargs)
 
     def _argument(self, t: Tensor) -> Ref | Weight | Other:
@@ -261,7 +253,7 @@ class _Watch(TorchFunctionMode):
 
     def _follow_weights(self, name: str, arguments: Any, outputs: list[Tensor]) -> None:
         """Which weights entered a tensor, or a Python value, that does not depend on x."""
-        used = [self.sources[id(t)] for t in tensors_in(arguments) if id(t) in self.sources]
+        used = [self.sources[id(t)] for t in every(arguments, Tensor) if id(t) in self.sources]
         for t in outputs:
             self.sources[id(t)] = frozenset().union(*used)
         if not outputs and name not in ABOUT_SHAPES:
@@ -283,14 +275,10 @@ def _shaped(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwar
         if x.shape[-1] != weight.shape[-1]:
             raise Unsupported(f"a linear layer expects {weight.shape[-1]} features and is given {x.shape[-1]}")
         return torch.zeros(*x.shape[:-1], weight.shape[0])
-    order = (
-        ("stride", "padding", "output_padding", "groups", "dilation")
-        if "transpose" in name
-        else ("stride", "padding", "dilation", "groups")
-    )
+    turned = "transpose" in name
+    order = TRANSPOSED if turned else CONVOLUTION
     given = dict(zip(order, args[3:], strict=False)) | {k: v for k, v in kwargs.items() if k != "bias"}
     groups = given.pop("groups", 1)
-    turned = "transpose" in name
     expected = weight.shape[0] if turned else weight.shape[1] * groups
     if x.dim() != weight.dim() or x.shape[1] != expected:
         raise Unsupported(f"a convolution expects {expected} channels and is given inputs of shape {tuple(x.shape)}")
@@ -302,60 +290,19 @@ def _storage(t: Tensor) -> int:
     return int(t.untyped_storage()._cdata)
 
 
-def _plain_numbers(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for v in value:
-            yield from _plain_numbers(v)
-    elif isinstance(value, dict):
-        yield from _plain_numbers(list(value.values()))
-    else:
-        yield value
-
-
-def _replaced(value: Any, replace: Callable[[Tensor], Any]) -> Any:
-    if isinstance(value, Tensor):
-        return replace(value)
-    if isinstance(value, tuple | list):
-        return tuple(_replaced(v, replace) for v in value)
-    if isinstance(value, dict):
-        return {k: _replaced(v, replace) for k, v in value.items()}
-    return value
-
-
 def refs_in(value: Any) -> Iterator[Ref]:
     """All references to recorded values among arguments, in order."""
-    yield from _found(value, Ref)
+    return every(value, Ref)
 
 
 def weights_in(value: Any) -> Iterator[Weight]:
     """All parameters and buffers among arguments, in order."""
-    yield from _found(value, Weight)
+    return every(value, Weight)
 
 
 def others_in(value: Any) -> Iterator[Other]:
     """All further tensors among arguments, in order."""
-    yield from _found(value, Other)
-
-
-def filled(value: Any, replace: Callable[[Ref], Any]) -> Any:
-    """Recorded arguments with tensors in the place of references."""
-    if isinstance(value, Ref):
-        return replace(value)
-    if isinstance(value, tuple):
-        return tuple(filled(v, replace) for v in value)
-    if isinstance(value, dict):
-        return {k: filled(v, replace) for k, v in value.items()}
-    return value
-
-
-def _found(value: Any, kind: type[T]) -> Iterator[T]:
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, tuple | list):
-        for v in value:
-            yield from _found(v, kind)
-    elif isinstance(value, dict):
-        yield from _found(list(value.values()), kind)
+    return every(value, Other)
 
 
 @contextmanager

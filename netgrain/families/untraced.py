@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,12 +13,13 @@ from torch.func import functional_call
 from netgrain.families.calls import watching
 from netgrain.families.ends import (
     LAYERS,
+    NO_ENTRY,
     Entry,
     LastLayer,
     centred_law,
     no_last_layer,
-    unfit_last,
     unfit_layer,
+    unfit_weight,
     weight_name,
     with_law,
 )
@@ -68,7 +70,7 @@ def _receiver(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[str, Tens
     with torch.no_grad(), watching(model, entering=look):
         forward(model, labels)
     if not seen:
-        return Reason("no entry", "", "x does not enter through a Linear or Conv layer as it is")
+        return Reason("no entry", "", NO_ENTRY)
     if len(seen) > 1:
         return Reason("several entries", "", f"x enters through several layers ({', '.join(name for name, _ in seen)})")
     name, layout = seen[0]
@@ -113,23 +115,15 @@ def _other_ways_in(
 def _feels_weights(model: nn.Module, layer: nn.Module, name: str, input_shape: tuple[int, ...]) -> Reason | None:
     """Other weights in the first layer must change nothing at the origin beyond that layer."""
     zero = torch.zeros(1, *input_shape, dtype=model_dtype(model))
-    weight = layer._parameters["weight"]
-    assert weight is not None
+    kept = model.get_parameter(weight_name(name)).detach()
 
-    def look() -> tuple[Tensor, Tensor]:
+    def look(weight: Tensor) -> tuple[Tensor, Tensor]:
+        call = partial(functional_call, model, {weight_name(name): weight})
         with torch.no_grad():
-            y = select(forward(model, zero), MIXED)
-        return y, gradients(model, zero, MIXED, at=lambda points: cut_at(model, layer, points))
+            y = select(forward(call, zero), MIXED)
+        return y, gradients(call, zero, MIXED, at=lambda points: cut_at(call, layer, points))
 
-    before = look()
-    kept = weight.detach().clone()
-    with torch.no_grad():
-        weight.copy_(3 * kept.flip(tuple(range(kept.dim()))) + kept.std())
-    try:
-        after = look()
-    finally:
-        with torch.no_grad():
-            weight.copy_(kept)
+    before, after = look(kept), look(3 * kept.flip(tuple(range(kept.dim()))) + kept.std())
     if all(torch.allclose(a, b, rtol=1e-4, atol=1e-7) for a, b in zip(before, after, strict=True)):
         return None
     return Reason("used elsewhere", name, f"the rest of the network depends on the weights of '{name}'")
@@ -155,7 +149,7 @@ def last_layer_by_trying(
     if not ran:
         return no_last_layer()
     name, layer, h = ran[-1]
-    if (unfit := unfit_last(name, layer, initialisation)) is not None:
+    if (unfit := unfit_weight(name, layer, initialisation)) is not None:
         return unfit
     if [module for _, module, _ in ran].count(layer) > 1:
         return Reason("used elsewhere", name, f"the weight of '{name}' is used more than once")

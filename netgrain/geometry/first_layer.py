@@ -18,28 +18,22 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
+from netgrain.families.ends import Entry
 from netgrain.families.gradients import cut_at, gradients
 from netgrain.families.outputs import Output
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
 from netgrain.families.side_by_side import gradients_of_members
-from netgrain.families.tensor_law import TensorLaw
 from netgrain.geometry.forms import Dense, Form
 from netgrain.geometry.structured_forms import Kronecker, Spread
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayer:
+class FirstLayer(Entry):
     """Where and how x enters: everything that turns gradients at the first layer's output into a geometry."""
 
-    name: str
-    stem: ConvStem | None  # None: positions do not overlap (a linear layer, or a patch embedding)
-    positions: int
-    copies: int
-    order: Tensor  # see forms.Kronecker
     exchangeable: bool  # the family declares that positions may be permuted
     transposed: Tensor | None  # positions of the transposed image, where the family declares that it may be transposed
-    law: TensorLaw
 
     @property
     def scale(self) -> float:
@@ -93,9 +87,7 @@ def first_layer_of(reading: Reading) -> FirstLayer | Reason:
         return entry
     exchangeable = bool(getattr(reading.model, "exchangeable_tokens", False))
     transposed = None if exchangeable else _transposed(reading.model, entry.stem, entry.order)
-    return FirstLayer(
-        entry.name, entry.stem, entry.positions, entry.copies, entry.order, exchangeable, transposed, entry.law
-    )
+    return FirstLayer(**vars(entry), exchangeable=exchangeable, transposed=transposed)
 
 
 def _transposed(model: nn.Module, stem: ConvStem | None, order: Tensor) -> Tensor | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -121,7 +122,7 @@ def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) 
         scaled = b.channel.scaled(gain)
         return scaled if shift == 0 else summed(scaled, ConstantChannel(shift, b.channel.sizes))
 
-    blocks = tuple(ChannelBlock(b.channels, changed(b), b.sources, b.fresh and shift == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(replace(b, channel=changed(b), fresh=b.fresh and shift == 0) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         x.receive(block, term.scaled(gain**2))

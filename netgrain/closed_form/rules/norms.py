@@ -116,7 +116,7 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
             raise NeedsMembers(f"{step.where} of something with a mean")
         return out if beta == 0 else summed(out, ConstantChannel(beta, x.sizes))
 
-    blocks = tuple(ChannelBlock(b.channels, changed(b), b.sources, b.fresh and beta == 0, b.narrow) for b in x.blocks)
+    blocks = tuple(replace(b, channel=changed(b), fresh=b.fresh and beta == 0) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         if tied is None:

@@ -23,7 +23,7 @@ from netgrain.closed_form.moments import Moment, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
 from netgrain.families.convolution import Taps
 from netgrain.families.initialisation import TensorLaw
-from netgrain.families.trace import Step, Unsupported, Weight
+from netgrain.families.trace import CONVOLUTION, TRANSPOSED, Step, Unsupported, Weight
 
 
 @rule("linear")
@@ -44,12 +44,8 @@ def _linear(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 def _convolution(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = values[0]
     turned = "transpose" in step.name
-    order: tuple[str, ...]
     dims = len(x.axes) - 1
-    if turned:
-        order = ("weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
-    else:
-        order = ("weight", "bias", "stride", "padding", "dilation", "groups")
+    order = ("weight", "bias", *(TRANSPOSED if turned else CONVOLUTION))
     given = dict(zip(order, step.args[1:], strict=False)) | step.kwargs
     weight, bias, groups = given["weight"], given.get("bias"), given.get("groups", 1)
     stride, padding, dilation = given.get("stride", 1), given.get("padding", 0), given.get("dilation", 1)
