@@ -18,7 +18,7 @@ from netgrain.training.checks import evaluating, trainable_member
 from netgrain.training.gradient_flow import called_with
 from netgrain.training.losses import LOSSES, batch_loss
 from netgrain.training.regularizers.base import Regularizer
-from netgrain.training.settings import Settings, State, copied, minibatch_order, tensors_of
+from netgrain.training.settings import Settings, State, copied, distance, minibatch_order, tensors_of
 
 BETAS = (0.9, 0.999)  # of Adam
 
@@ -42,6 +42,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.optimizer = Optimizer(self.settings, self.trainable)
+        # before a checkpoint is restored into the model
+        self.start = copied({name: p for name, p in self.model.named_parameters() if p.requires_grad})
         self.batches = Batches(len(self.data[0]), self.settings, self.seed, self.i)
         place = self.data[0].device
         self.losses = torch.zeros(self.settings.steps, dtype=widest(place), device=place)
@@ -86,6 +88,10 @@ class Run:
                 save()
         self.losses = self.losses.cpu().double()
         self.seconds = before + time.perf_counter() - started
+
+    def distance(self) -> float:
+        """How far the weights are from their initialisation; NaN if they diverged."""
+        return math.nan if self.diverged else distance(self.start, copied(tensors_of(self.model)))
 
     def _look(self, watch: Watch, weights_too: bool) -> None:
         bad = watch.first_bad(self.losses, self.step)

@@ -162,6 +162,8 @@ class Trained:
         Time it took.
     how : str
         "loop", "vmapped", or why it was a loop after all.
+    distance : float
+        ‖θ_t − θ_0‖, how far the trained parameters are from their initialisation; NaN when diverged.
     """
 
     member: int
@@ -174,6 +176,7 @@ class Trained:
     train_accuracy: float  # in eval mode; NaN when diverged and for targets that are not labels
     seconds: float
     how: str = "loop"  # or "vmapped", or why it was a loop after all
+    distance: float = math.nan  # ‖θ_t − θ_0‖ over the parameters that are trained
 
     def load_into(self, model: nn.Module, *, step: int | None = None) -> nn.Module:
         """Copy the weights into a model of the same family.
@@ -277,6 +280,15 @@ def tensors_of(model: nn.Module) -> State:
 
 def copied(state: State) -> State:
     return {name: t.detach().to("cpu", copy=True).contiguous() for name, t in state.items()}
+
+
+def distance(start: State, state: State) -> float:
+    """‖θ_t − θ_0‖ over the tensors of `start`; what else `state` holds, such as running statistics, does not count.
+
+    >>> distance({"w": torch.zeros(2)}, {"w": torch.tensor([3.0, 4.0]), "running_mean": torch.ones(1)})
+    5.0
+    """
+    return math.sqrt(sum(float((state[name].double() - t.double()).square().sum()) for name, t in start.items()))
 
 
 def _real(value: object) -> bool:

@@ -15,7 +15,7 @@ from netgrain.runtime.devices import widest
 from netgrain.runtime.threads import one_thread
 from netgrain.training.loop import Batches, Optimizer, Watch, accuracy, all_finite, fresh, shrink
 from netgrain.training.losses import batch_loss
-from netgrain.training.settings import Settings, State, Trained, copied
+from netgrain.training.settings import Settings, State, Trained, copied, distance
 
 
 def why_not_vmapped(
@@ -72,6 +72,7 @@ def train_together(
     all_of = _Together(models, settings)
     del models
     X, y = X.to(device), y.to(device)
+    start = copied(all_of.moving)
     optimizer = Optimizer(settings, list(all_of.moving.values()))
     batches = [Batches(len(X), settings, seed, i) for i in numbers]
     watches = [Watch(settings, batches[0].per_epoch) for _ in numbers]
@@ -117,7 +118,8 @@ def train_together(
         correct = math.nan if lost or y.is_floating_point() else accuracy(skeleton, X, y, state=state)
         reached = None if settings.stop_at_loss is None else met
         kept = losses[j, :steps].cpu().double()
-        out.append(Trained(i, state, snapshots[j], kept, steps, reached, lost, correct, seconds, "vmapped"))
+        far = math.nan if lost else distance({name: t[j] for name, t in start.items()}, state)
+        out.append(Trained(i, state, snapshots[j], kept, steps, reached, lost, correct, seconds, "vmapped", far))
     return out
 
 

@@ -31,6 +31,7 @@ from netgrain.training.together import train_together, why_not_vmapped
 
 CHECKPOINT_EVERY = 100
 MEMBERS_TOGETHER = 32  # members of one vmapped step
+PLAIN = ("member", "steps", "reached", "diverged", "train_accuracy", "seconds", "distance")  # sent as they are
 
 
 def train(
@@ -212,6 +213,7 @@ def train_member(
         diverged=run.diverged,
         train_accuracy=correct,
         seconds=run.seconds,
+        distance=run.distance(),
     )
 
 
@@ -229,7 +231,7 @@ def _packed_member(
     tensors = {"losses": t.losses, **flat("state", t.state)}
     for step, state in t.snapshots.items():
         tensors.update(flat(f"snapshot {step}", state))
-    plain = {name: getattr(t, name) for name in ("member", "steps", "reached", "diverged", "train_accuracy", "seconds")}
+    plain = {name: getattr(t, name) for name in PLAIN}
     return Outcome({**plain, "how": how, "kept": list(t.snapshots), "names": list(t.state)}, tensors)
 
 

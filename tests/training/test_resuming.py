@@ -35,6 +35,7 @@ def same_bits(a: Trained, b: Trained) -> bool:
         and torch.equal(a.losses, b.losses)
         and all(list(x) == list(y) and all(torch.equal(x[n], y[n]) for n in x) for x, y in states)
         and (a.steps, a.reached, a.diverged, a.train_accuracy) == (b.steps, b.reached, b.diverged, b.train_accuracy)
+        and a.distance == b.distance
     )
 
 

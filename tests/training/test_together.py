@@ -65,6 +65,7 @@ def test_vmapped_members_agree_with_the_loop(
         assert distance(a.snapshots[0], b.snapshots[0]) == 0
         assert distance(a.snapshots[4], b.snapshots[4]) < 1e-4
         assert abs(a.train_accuracy - b.train_accuracy) < 0.03
+        assert a.distance == pytest.approx(b.distance, rel=1e-4)
 
 
 @pytest.mark.quick

@@ -73,11 +73,28 @@ def test_losses_snapshots_and_loading() -> None:
     assert "12 steps" in repr(trained)
 
 
+def test_distance_from_initialisation_is_that_of_the_parameters() -> None:
+    X, y = data()
+    trained = train_member(mlp_norm, X, y, Settings(steps=12, batch=16, snapshots=(0,)), seed=0, i=0)
+    names = [name for name, _ in mlp_norm().named_parameters()]
+    assert set(trained.state) > set(names)  # running statistics are no part of it
+    flat = [torch.cat([state[n].flatten() for n in names]) for state in (trained.state, trained.snapshots[0])]
+    assert trained.distance == pytest.approx(float((flat[0] - flat[1]).norm()), rel=1e-5)
+    # one step of gradient descent is the learning rate times the gradient
+    model = member(mlp_norm, 0, 0).train().requires_grad_(True)
+    F.cross_entropy(model(X), y).backward()
+    gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    step = train_member(mlp_norm, X, y, Settings(steps=1, batch=None, lr=0.3, momentum=0.0), seed=0, i=0)
+    assert step.distance == pytest.approx(0.3 * float(gradient.norm()), rel=1e-4)
+    assert math.isnan(train_member(mlp_norm, X, y, Settings(steps=9, lr=1e30), seed=0, i=0).distance)
+
+
 def test_processes_do_not_change_bits() -> None:
     X, y = data()
     settings = Settings(steps=7, batch=16, snapshots=(0, 3))
     one = train(mlp_norm, X, y, settings, members=3, seed=5, workers=1)
     two = train(mlp_norm, X, y, settings, members=3, seed=5, workers=2)
+    assert [t.distance for t in one] == [t.distance for t in two]
     some = train(mlp_norm, X, y, settings, members=[2, 0], seed=5)
     alone = train_member(mlp_norm, X, y, settings, seed=5, i=1)
     assert [t.member for t in two] == [0, 1, 2]
