@@ -40,7 +40,8 @@ ONE_BY_ONE |= {"chunk", "split", "unbind", "tensor_split", "expand", "expand_as"
 ONE_BY_ONE |= {"swapaxes", "moveaxis", "t", "imul", "itruediv", "true_divide", "identity", "positive", "type_as"}
 # steps that are differentiable everywhere
 SMOOTH = {"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"}
-SMOOTH |= {"matmul", "rmatmul", "mm", "bmm", "baddbmm", "einsum", "mul", "rmul", "imul", "multiply"}
+# products: linear in x where one factor depends on it, smooth where several do
+PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "mul", "rmul", "imul", "multiply"}
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,9 @@ def _kind(step: Step) -> str:
     if "max_pool" in step.name or step.name in NORMS:
         return "max" if "max_pool" in step.name else "norm"
     alone = len(refs) == 1 and bool(step.args) and isinstance(step.args[0], Ref)
-    if step.name in SUMS or (alone and step.name in ONE_BY_ONE):
+    if step.name in SUMS or (alone and step.name in ONE_BY_ONE) or (len(refs) == 1 and step.name in PRODUCTS):
         return "linear"
-    return "smooth" if step.name in SMOOTH else ""
+    return "smooth" if step.name in SMOOTH | PRODUCTS else ""
 
 
 def origin_from_steps(model: nn.Module, input_shape: tuple[int, ...]) -> AtOrigin | None:

@@ -27,6 +27,13 @@ class Doubled(nn.Module):
         return torch.maximum(x, 2 * x)
 
 
+class Turned(nn.Module):
+    """A product with a fixed matrix."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ torch.ones(6, 6, dtype=x.dtype).tril()
+
+
 def zero(layer: nn.Module) -> nn.Module:
     nn.init.zeros_(layer.weight)
     return layer
@@ -48,6 +55,7 @@ FOUND: dict[str, tuple[Layers, AtOrigin]] = {
         lambda: [nn.Conv1d(1, 4, 1), nn.Tanh(), nn.Conv1d(4, 4, 3, padding=1), nn.MaxPool1d(2)],
         AtOrigin("kink"),
     ),
+    "turned": (lambda: [Turned(), nn.Conv1d(1, 4, 3, bias=False), nn.ReLU()], AtOrigin("kink", True)),
     "ReLU with a bias": (lambda: [nn.Conv1d(1, 4, 3), nn.ReLU()], AtOrigin("smooth")),
     "twice": (lambda: [nn.Conv1d(1, 4, 3), nn.ReLU(), nn.ReLU()], AtOrigin("smooth")),
     "behind zeros": (
