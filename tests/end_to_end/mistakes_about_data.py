@@ -315,12 +315,12 @@ COMMANDS = [
     Mistake("NaN in a file", argv=(*AUDIT, "nan.npz"), says=r"1 NaN, 0 Inf.*sample 3 at entry \(0, 1, 1\)"),
     Mistake("a signal of objects", argv=("visible", "mlp", "--signal", "objects.npy"), says="cannot be read as arrays"),
     Mistake("a signal that is missing", argv=("visible", "mlp", "--signal", "no.npy"), says="no.npy is not a file"),
-    Mistake("size 0", argv=(*AUDIT, "digits", "--size", "0"), says="size as .* found 0"),
-    Mistake("size 0, a file", argv=(*AUDIT, "good.npz", "--size", "0"), says="size as .* found 0"),
+    Mistake("size 0", argv=(*AUDIT, "digits", "--size", "0"), says="size expects .* found 0"),
+    Mistake("size 0, a file", argv=(*AUDIT, "good.npz", "--size", "0"), says="size expects .* found 0"),
     Mistake(
         "size 0, score",
         argv=("score", "mlp", "--data", "good.npz", "--size", "0"),
-        says="size as .* found 0",
+        says="size expects .* found 0",
     ),
     Mistake("limit 0", argv=(*AUDIT, "digits", "--limit", "0"), says="limit 0 was asked for|limit.*found 0"),
     Mistake(
