@@ -7,6 +7,7 @@ from netgrain.geometry.structured_forms import Separated
 from tests.geometry.networks import GRIDS, _factors, _kron
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("axes", [*GRIDS, (9, 14)])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_compressed_is_the_same_matrix(axes: tuple[int, ...], symmetric: bool) -> None:

@@ -7,6 +7,7 @@ from netgrain.closed_form.gaussian_expectations import Activation
 from tests.closed_form.gaussians import ALL, known, psd
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("activation", [a for a in ALL if a.homogeneous], ids=lambda a: a.name)
 @pytest.mark.parametrize("scale", [1e-12, 7.0, 1e6])
 def test_homogeneous(activation: Activation, scale: float) -> None:

@@ -64,6 +64,7 @@ def test_unexplained_laws_are_drawn(case: str) -> None:
     assert make.calls == calls  # drawn once, for all
 
 
+@pytest.mark.quick
 def test_default_uniform_is_recognised_in_draws() -> None:
     law = Initialisation(
         weight(lambda w: w.copy_(torch.from_numpy(np.random.uniform(-1, 1, (10, 12)) / math.sqrt(12))))

@@ -109,6 +109,7 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], str]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", PROGRAMS)
 def test_programs(case: str) -> None:
     make, text = PROGRAMS[case]

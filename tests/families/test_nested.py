@@ -1,11 +1,13 @@
 """Values inside tuples, lists and dicts."""
 
+import pytest
 import torch
 from torch import Tensor
 
 from netgrain.families.nested import every, replaced
 
 
+@pytest.mark.quick
 def test_tensors_are_found_in_order_and_replaced_where_they_stand() -> None:
     a, b, c = (torch.full((1,), float(i)) for i in range(3))
     value = (a, [1, {"b": b}], {"c": (c, None)})

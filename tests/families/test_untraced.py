@@ -9,6 +9,7 @@ from netgrain.families.reasons import Reason
 from tests.families.networks import NO_ENTRY, NO_LAST, mlp, opaque, strided, tokens
 
 
+@pytest.mark.quick
 def test_traced_and_tried_entries_are_the_same() -> None:
     for make, shape in ((mlp, (1, 6)), (tokens, (6,)), (strided, (2, 3))):
         traced, tried = read(make, shape).entry(), read(opaque(make), shape).entry()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -9,6 +10,7 @@ import netgrain as ng
 from tests.closed_form.networks import closed_form, deviation, gaussian, images
 
 
+@pytest.mark.quick
 def test_normalisation_follows_its_own_spread() -> None:
     """A layer norm between two wide layers, against wide sampled networks; without its terms it is far off."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +28,7 @@ class PreActivation(nn.Module):
         return out
 
 
+@pytest.mark.quick
 def test_a_skip_of_pre_activations() -> None:
     x = images((1, 4, 4))
     closed = closed_form(PreActivation, (1, 4, 4), probe=ng.Data(x))

@@ -20,6 +20,7 @@ TURNED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", TURNED)
 def test_rearranged_positions(name: str) -> None:
     move = TURNED[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 import torch
 from torch import nn
 
@@ -12,6 +13,7 @@ from netgrain.models import MLP
 from tests.closed_form.networks import S, closed, normal, sequence, thorough
 
 
+@pytest.mark.quick
 def test_theorem_on_pooled_convolutions() -> None:
     """Theorem A.3: a convolution, then the mean over all positions: G ∝ Σ_{j1,j2} M_{j1} M_{j2}ᵀ."""
     n, k = 7, 3
