@@ -32,6 +32,13 @@ FOLDERS = {  # where a contract repeats; rooms are flat otherwise
     "data/digits",
 }
 LONGEST_FUNCTION = 80  # lines, without signature and docstring
+QUICK_ROOMS = {"families", "closed_form", "geometry", "training", "groups"}  # each file has a test in `make quick`
+TESTED_ELSEWHERE = {
+    "auditing/sections/contract.py": "tests/auditing/sections/test_registry.py",
+    "complexity/lightning_callback.py": "tests/complexity/test_callbacks.py",
+    "complexity/transformers_callback.py": "tests/complexity/test_callbacks.py",
+    "experiments/grain/fig8.py": "tests/experiments/grain/test_fig2.py",
+}  # what is only a contract, or shares all its code
 WORDLESS = {"utils", "core", "helpers", "misc", "common", "base_utils"}
 
 # not done yet; must shrink
@@ -82,6 +89,19 @@ def test_rooms_are_flat_except_where_a_contract_repeats() -> None:
 def test_functions_fit_on_a_screen() -> None:
     long = {name: lines for file in sources() for name, lines in functions(file) if lines > LONGEST_FUNCTION}
     assert set(long) == TOO_LONG, f"split by meaning (or remove from TOO_LONG): {long}"
+
+
+def test_the_test_of_a_file_is_found_by_its_name() -> None:
+    for file in sources():
+        place = file.relative_to(PACKAGE)
+        if file.stem == "__init__":
+            continue
+        tests = PACKAGE.parent / TESTED_ELSEWHERE.get(str(place), f"tests/{place.parent}/test_{place.name}")
+        assert tests.exists(), f"{place} has no test: write {tests}"
+        if place.parts[0] in QUICK_ROOMS:
+            assert "@pytest.mark.quick" in tests.read_text(), (
+                f"{place} has no test in `make quick`: mark one of {tests}"
+            )
 
 
 def test_underscore_names_stay_in_their_file() -> None:
