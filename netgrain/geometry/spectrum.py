@@ -180,13 +180,18 @@ def settled(values: Tensor, vectors: Tensor, complete: bool) -> Spectrum:
     vectors = vectors.clone()
     for block in blocks_of(values):
         generator = torch.Generator().manual_seed(block.start)  # a block's basis does not depend on other blocks
-        span = vectors[block.start : block.stop]  # (size, core)
-        seeds = torch.randn(vectors.shape[1], block.size, generator=generator, dtype=torch.float64)
-        within = span @ seeds  # coordinates of the projected seeds in the span
-        q, r = torch.linalg.qr(within)
-        signs = torch.where(r.diagonal() < 0, -1.0, 1.0)
-        vectors[block.start : block.stop] = (q * signs).T @ span
+        vectors[block.start : block.stop] = basis_within(vectors[block.start : block.stop], generator)
     return Spectrum(values, vectors, 1, complete)
+
+
+def basis_within(span: Tensor, generator: torch.Generator) -> Tensor:
+    """An orthonormal basis of the span of orthonormal rows (size, core): random vectors, projected onto it in order."""
+    seeds = torch.randn(span.shape[1], len(span), generator=generator, dtype=torch.float64)
+    within = span @ seeds  # coordinates of the projected seeds in the span
+    q, r = torch.linalg.qr(within)
+    signs = torch.where(r.diagonal() < 0, -1.0, 1.0)
+    basis: Tensor = (q * signs).T @ span
+    return basis
 
 
 def resolved_blocks(form: Form, level: float = 0.01) -> list[EigenvalueBlock]:

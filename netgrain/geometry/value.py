@@ -14,6 +14,7 @@ from torch import Tensor
 
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.flipping import reversed_blocks, reversed_values
 from netgrain.geometry.forms import Dense, Factored, Form, in_slices
 from netgrain.geometry.provenance import Integration, Provenance
 from netgrain.geometry.spectrum import (
@@ -64,7 +65,7 @@ class Geometry(SymmetricMatrix):
     Examples
     --------
     The effective rank of diag(3, 1, 1, 0) is 5² / (9 + 1 + 1), and its two equal eigenvalues form a
-    block that moves as a whole when the order is reversed.
+    block. Reversing the order of the eigenvalues makes the last entry the strong one.
 
     >>> G = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 1.0, 0.0])))
     >>> G.trace.value, round(G.effective_rank, 3), [b.size for b in G.blocks()]
@@ -346,27 +347,74 @@ class Geometry(SymmetricMatrix):
         G = self.form.dense()
         return Geometry(Dense(G @ form.dense() @ G), self.input_shape, about)
 
-    def flip(self) -> Geometry:
-        """Reverse the eigenvalues, keep the eigenvectors.
+    def flip(self, *, seed: int = 0) -> Geometry:
+        """Reverse the order of the eigenvalues, keep the eigenvectors.
 
-        A block of equal eigenvalues moves as a whole, so that the result does not depend on the
-        basis chosen inside it.
+        Every eigenvalue occurs as often as before, so trace, norms and spectrum are those of G. Inside a
+        block of equal eigenvalues the eigenvectors are not defined: which of its directions become the
+        strong ones is a seeded choice. Equal channels (or patches) stay equal.
+
+        Parameters
+        ----------
+        seed : int, default 0
+            Of the choice inside blocks; without blocks it makes no difference.
 
         Returns
         -------
         Geometry
-            The least visible direction of G is the most visible one here.
+            The least visible direction of G is the most visible one here. A geometry of one block stays.
+
+        Raises
+        ------
+        NetgrainError
+            If not all eigenvalues are known.
+
+        See Also
+        --------
+        flip_blocks : The same without a choice, at the price of other eigenvalues.
+
+        Examples
+        --------
+        >>> G = Geometry.from_matrix(torch.diag(torch.tensor([5.0, 2.0, 2.0, 2.0])))
+        >>> F = G.flip(seed=1)
+        >>> [round(v, 6) for v in F.eigenvalues.tolist()], round(float(F.matrix()[0, 0]), 6)
+        ([5.0, 2.0, 2.0, 2.0], 2.0)
         """
-        spectrum = self._whole_spectrum()
-        found = blocks_of(spectrum.values)
-        values = torch.empty_like(spectrum.values)
-        for block, mirror in zip(found, reversed(found), strict=True):
-            values[block.start : block.stop] = mirror.value
-        core: Form = Dense((spectrum.vectors.T * values) @ spectrum.vectors)
-        if isinstance(self.form, Kronecker):
-            core = self.form.around(core)
+        self._refuse_if_truncated("a flip")
+        core, size = self._core, self._core.size
+        low_rank = isinstance(core, Factored) and len(core.rows) < size and len(core.rows) <= FULL_LIMIT
+        spectrum = self.spectrum if low_rank else self._whole_spectrum()
+        if len(spectrum.values) == size and len(blocks_of(spectrum.values)) == 1:
+            return self._flipped(core)
+        return self._flipped(reversed_values(spectrum, size, seed))
+
+    def flip_blocks(self) -> Geometry:
+        """Reverse the order of the blocks of equal eigenvalues, keep the eigenvectors.
+
+        A block moves as a whole, so that the result depends on nothing but G. Where blocks differ in
+        size, eigenvalues occur more or less often than before, and the trace changes.
+
+        Returns
+        -------
+        Geometry
+            The least visible block of G is the most visible one here.
+
+        See Also
+        --------
+        flip : Keeps the eigenvalues, with a seeded choice inside blocks.
+
+        Examples
+        --------
+        >>> G = Geometry.from_matrix(torch.diag(torch.tensor([5.0, 2.0, 2.0, 2.0])))
+        >>> [round(v, 6) for v in G.flip_blocks().matrix().diagonal().tolist()]
+        [2.0, 5.0, 5.0, 5.0]
+        """
+        return self._flipped(reversed_blocks(self._whole_spectrum()))
+
+    def _flipped(self, core: Form) -> Geometry:
+        form = self.form.around(core) if isinstance(self.form, Kronecker) else core
         about = replace(self.about, method="derived", remarks=(*self.about.remarks, "flipped"))
-        return Geometry(core, self.input_shape, about)
+        return Geometry(form, self.input_shape, about)
 
     def score(self, X: Tensor) -> Tensor:
         """How strongly fresh networks react along each sample, xᵀGx / ‖x‖².

@@ -23,21 +23,6 @@ def test_blocks_cover_everything_once(G: ng.Geometry) -> None:
     assert not torch.equal(u, G.random_direction(blocks[0], seed=4)) or blocks[0].size == 1
 
 
-def test_flip_reverses_the_order_and_undoes_itself(G: ng.Geometry) -> None:
-    flipped = G.flip()
-    back = flipped.flip().matrix()
-    torch.testing.assert_close(back, G.matrix(), rtol=1e-6, atol=1e-8)
-    top = G.directions(1)
-    quadratic = float((top * flipped.matvec(top)).sum())
-    assert quadratic == pytest.approx(float(torch.linalg.eigvalsh(G.matrix())[0].clamp(min=0)), abs=1e-8)
-
-
-@pytest.mark.quick
-def test_flip_moves_blocks_as_wholes() -> None:
-    flipped = ng.Geometry.from_matrix(torch.diag(torch.tensor([5.0, 2.0, 2.0, 2.0]))).flip()
-    torch.testing.assert_close(flipped.matrix().diagonal(), torch.tensor([2.0, 5.0, 5.0, 5.0], dtype=torch.float64))
-
-
 def test_project_score_and_covariance(G: ng.Geometry) -> None:
     X = torch.randn(6, *G.input_shape, generator=torch.Generator().manual_seed(9))
     S = ng.data_covariance(X)
