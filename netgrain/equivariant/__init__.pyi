@@ -51,6 +51,21 @@ from .schatten_norms import (
 from .separable import support_vector as support_vector
 from .solution import Limit as Limit
 from .solution import Trajectory as Trajectory
+from .sphere import (
+    InvariantRotationCNN as InvariantRotationCNN,
+)
+from .sphere import (
+    SphereNetwork as SphereNetwork,
+)
+from .sphere import (
+    rotation_features as rotation_features,
+)
+from .sphere import (
+    sphere_limit as sphere_limit,
+)
+from .sphere import (
+    sphere_transform as sphere_transform,
+)
 from .spherical import (
     SphericalNetwork as SphericalNetwork,
 )

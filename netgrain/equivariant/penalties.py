@@ -11,6 +11,7 @@ A `BlockTransform` maps β to blocks with weights c_b so that <f, h> = (1/scale)
 | diagonal | the entries, 1 × 1 | 1 | 1 |
 | fully connected | β itself, 1 × n | 1 | 1 |
 | spherical, l < B | β̂(l), (2l+1) × (2l+1) | 2l + 1 | 1 |
+| sphere, l < B | β_l/√(2l+1), a column | 2l + 1 | 1 |
 """
 
 from __future__ import annotations
@@ -207,6 +208,18 @@ def matrix_transform(sizes: Sequence[int], weights: Sequence[float], name: str =
 
     return BlockTransform(
         name, ends[-1], tuple(map(float, weights)), 1.0, transform, tuple((i,) for i in range(len(sizes)))
+    )
+
+
+def column_transform(sizes: Sequence[int], weights: Sequence[float], name: str) -> BlockTransform:
+    """Columns in isometric coordinates: f = (√c_b f̂_b)_b, each f̂_b a vector, whose singular value is its length."""
+
+    def transform(f: Tensor) -> list[Tensor]:
+        parts = f.split(list(sizes), -1)
+        return [v[..., None, :, None] / math.sqrt(c) for v, c in zip(parts, weights, strict=True)]
+
+    return BlockTransform(
+        name, sum(sizes), tuple(map(float, weights)), 1.0, transform, tuple((i,) for i in range(len(sizes)))
     )
 
 

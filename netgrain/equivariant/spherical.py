@@ -11,7 +11,7 @@ limit minimises Σ_l (2l+1) |b̂(l)|_{S_p}^p; descent on the raw coefficients ŵ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -242,20 +242,34 @@ def spherical_limit(
     >>> round(spherical_limit(1, torch.tensor([[2.0]]), torch.tensor([1.0]), depth=2).beta.item(), 4)
     0.5
     """
-    network = SphericalNetwork(bandwidth, depth, seed=seed)
+    options = LimitOptions(method, cap, log_norm, epochs, lr)
+    return limit_of(lambda L: SphericalNetwork(bandwidth, L, seed=seed), X, y, depth, options, "spherical", seed)
+
+
+def limit_of(
+    make: Callable[[int], LinearNetwork],  # by depth
+    X: Tensor,
+    y: Tensor,
+    depth: int,
+    options: LimitOptions,
+    name: str,
+    seed: int,
+) -> Limit:
+    """The limit of a network whose own transform is that in which it is measured."""
+    network = make(depth)
     transform = network.transform()
     relaxed = None
-    if depth > 2 and method == "flow":
-        shallow = SphericalNetwork(bandwidth, 2, seed=seed)
+    if depth > 2 and options.method == "flow":
+        shallow = make(2)
         relaxed = (shallow.parametrisation(), shallow.flat_weights())
     return solve(
         network.parametrisation(),
         network.flat_weights(),
         separated_points(X, y, network.n, transform.name),
-        LimitOptions(method, cap, log_norm, epochs, lr),
+        options,
         transform=transform,
         fourier=transform,
-        names=("spherical", transform.name),
+        names=(name, transform.name),
         seed=seed,
         convex=depth <= 2,
         relaxed=relaxed,

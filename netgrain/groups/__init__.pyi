@@ -52,5 +52,9 @@ from .so3 import (
     SO3 as SO3,
 )
 from .so3 import (
+    harmonics as harmonics,
+)
+from .so3 import (
     wigner as wigner,
 )
+from .sphere import Sphere as Sphere

@@ -83,6 +83,47 @@ def wigner(l: int, alpha: Tensor, beta: Tensor, gamma: Tensor, *, real: bool = F
     return (_to_real(l) @ D @ _to_real(l).mH).real if real else D
 
 
+def harmonics(bandwidth: int, theta: Tensor, phi: Tensor) -> Tensor:
+    """Real spherical harmonics Y_lm of all degrees l < B at points of the sphere.
+
+    Orthonormal for the measure of mass one, ∫ Y_lm Y_kn = δ. A rotation Q acts on them by its real Wigner matrix,
+    Y_l(Qω) = D^l(Q) Y_l(ω), because Y_l(ω) = √(2l+1) times the column m = 0 of D^l(φ, θ, 0).
+
+    Parameters
+    ----------
+    bandwidth : int
+        B: degrees l = 0, …, B − 1.
+    theta, phi : Tensor
+        Angle from the pole and angle around it, of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor of shape (..., B²)
+        Degree after degree, orders −l, …, l; float64.
+
+    See Also
+    --------
+    wigner : How rotations act on them.
+
+    Examples
+    --------
+    Degrees 0 and 1 are 1 and √3 (y, z, x); this point is x.
+
+    >>> x = harmonics(2, torch.tensor(math.pi / 2), torch.tensor(0.0))
+    >>> (x.square() + 0.0).round(decimals=6)
+    tensor([1., 0., 0., 3.], dtype=torch.float64)
+    """
+    if bandwidth < 1:
+        raise NetgrainError(f"bandwidth expects at least 1, found {bandwidth}.")
+    b, a = torch.broadcast_tensors(*(torch.as_tensor(x).cpu().double() for x in (theta, phi)))
+    found = []
+    for l in range(bandwidth):
+        m, vectors = _spectrum_of_j_y(l)
+        column = (_phase(b[..., None] * m) * vectors[l].conj()) @ vectors.mT  # d^l(β) e_0
+        found.append(math.sqrt(2 * l + 1) * ((_phase(a[..., None] * m) * column) @ _to_real(l).mT).real)
+    return torch.cat(found, -1)
+
+
 def _phase(angle: Tensor) -> Tensor:
     return torch.polar(torch.ones_like(angle), -angle)
 
