@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from netgrain.families.members import Family, forward, model_dtype
 from netgrain.runtime.devices import widest
+from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_labels, checked_samples, scoring, tensor_of
 from netgrain.training.checks import evaluating, trainable_member
 from netgrain.training.gradient_flow import called_with
@@ -21,6 +22,7 @@ from netgrain.training.regularizers.base import Regularizer
 from netgrain.training.settings import Settings, State, copied, distance, minibatch_order, tensors_of
 
 BETAS = (0.9, 0.999)  # of Adam
+LossAndGradients = tuple[Tensor, Sequence[Tensor | None]]
 
 
 @dataclass
@@ -41,6 +43,8 @@ class Run:
     snapshots: dict[int, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.settings.microbatch is not None:
+            refuse_microbatches(self.model, self.regularizer)
         self.optimizer = Optimizer(self.settings, self.trainable)
         # before a checkpoint is restored into the model
         self.start = copied({name: p for name, p in self.model.named_parameters() if p.requires_grad})
@@ -71,8 +75,7 @@ class Run:
                 x, t = X.index_select(0, rows), y.index_select(0, rows)
             gradients: Sequence[Tensor | None]
             if self.regularizer is None:
-                loss = loss_of(forward(self.model, x), t)
-                gradients = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+                loss, gradients = self._gradients(loss_of, x, t)
             else:
                 loss, gradients = self.regularizer.gradients(on_rows, self.model, x, t, self.trainable)
             self.optimizer.update(gradients, self.step, _clip_factor(gradients, settings.clip))
@@ -88,6 +91,21 @@ class Run:
                 save()
         self.losses = self.losses.cpu().double()
         self.seconds = before + time.perf_counter() - started
+
+    def _gradients(self, loss_of: Callable[[Tensor, Tensor], Tensor], x: Tensor, t: Tensor) -> LossAndGradients:
+        """The loss of a batch and its gradients, added up over slices where micro-batches are asked for."""
+        size = self.settings.microbatch or len(x)
+        if size >= len(x):
+            loss = loss_of(forward(self.model, x), t)
+            return loss, torch.autograd.grad(loss, self.trainable, allow_unused=True)
+        mean, total = LOSSES[self.settings.loss].mean, torch.zeros((), dtype=self.losses.dtype, device=x.device)
+        sums: list[Tensor | None] = [None] * len(self.trainable)
+        for part, targets in zip(x.split(size), t.split(size), strict=True):
+            loss = loss_of(forward(self.model, part), targets) * (len(part) / len(x) if mean else 1)
+            found = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+            sums = [g if s is None else s if g is None else s + g for s, g in zip(sums, found, strict=True)]
+            total += loss.detach()
+        return total, sums
 
     def distance(self) -> float:
         """How far the weights are from their initialisation; NaN if they diverged."""
@@ -109,6 +127,20 @@ class Run:
     def _snap(self) -> None:
         if self.step in self.settings.snapshots:
             self.snapshots[self.step] = copied(tensors_of(self.model))
+
+
+def refuse_microbatches(model: nn.Module, regularizer: Regularizer | None) -> None:
+    """Stop where slices of a batch would not add up to the batch."""
+    if regularizer is not None:
+        raise NetgrainError(
+            "microbatch cannot be combined with a regularizer, which sees the whole batch; leave one out."
+        )
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise NetgrainError(
+                f"microbatch cannot be used with '{name}' ({type(module).__name__}), which normalises over the whole "
+                "batch; pass microbatch=None or a network without batch norm."
+            )
 
 
 class Batches:

@@ -38,6 +38,10 @@ class Settings:
         Number of updates.
     batch : int or None
         Samples per update; None (or at least all samples) is full batch.
+    microbatch : int or None
+        Add the gradients of an update up over slices of so many samples, so that a large batch fits into memory. The
+        update is that of the whole batch up to rounding. Not for networks with batch norm; dropout draws a mask for
+        each slice.
     decay : {"linear"} or None
         ``"linear"``: step t of T has learning rate lr·(1 − t/T).
     clip : float or None
@@ -74,6 +78,7 @@ class Settings:
     weight_decay: float = 0.0
     steps: int = 100
     batch: int | None = 128
+    microbatch: int | None = None
     decay: str | None = None
     clip: float | None = None
     loss: str = "cross-entropy"
@@ -102,6 +107,8 @@ class Settings:
         yield "weight_decay", _real(self.weight_decay) and self.weight_decay >= 0, "a number ≥ 0"
         yield "steps", _whole(self.steps), "a whole number ≥ 1"
         yield "batch", batch is None or _whole(batch), "a whole number ≥ 1, or None for full batch"
+        micro = self.microbatch
+        yield "microbatch", micro is None or _whole(micro), "a whole number ≥ 1, or None for the whole batch at once"
         yield "decay", self.decay in ("linear", None), "'linear' or None"
         yield "clip", clip is None or (_real(clip) and clip > 0), "a positive norm or None"
         yield "loss", self.loss in losses, f"one of {', '.join(map(repr, losses))}"
@@ -117,8 +124,9 @@ class Settings:
         yield "snapshots", inside, f"numbers of updates from 0 to steps={self.steps}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**asdict(self), "snapshots": list(self.snapshots)}
+        """Plain values for JSON, `microbatch` only where it is asked for: it changes no more than rounding."""
+        found = {**asdict(self), "snapshots": list(self.snapshots)}
+        return {name: value for name, value in found.items() if name != "microbatch" or value is not None}
 
     def learning_rate(self, step: int) -> float:
         """Learning rate of an update.

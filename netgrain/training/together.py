@@ -24,6 +24,8 @@ def why_not_vmapped(
     """None, or why members of this family cannot take their steps together."""
     if settings.stop_every is not None:
         return "the loss over all samples is looked at (stop_every) for each member by itself"
+    if settings.microbatch is not None:
+        return "gradients are added up over micro-batches for each member by itself"
     model, _ = fresh(make, seed, i, device)
     for name, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.families.members import member
+from netgrain.families.members import forward, member
 from netgrain.models import MLP, LeNet, ResNet18
-from netgrain.training import Settings, Trained, accuracy, minibatch_order, train, train_member
+from netgrain.runtime.errors import NetgrainError
+from netgrain.training import Settings, Trained, accuracy, loop, minibatch_order, train, train_member
+from netgrain.training.regularizers.norms import L2
 
 mlp = partial(MLP, channels=1, image_size=4, outputs=3, width=0.1)
 
@@ -252,3 +255,35 @@ def test_stopping_at_the_loss_over_all_samples() -> None:
         mlp_norm, X, y, Settings(steps=9, batch=10, lr=1e-6, stop_at_loss=0.6, stop_every=3), seed=0, i=0
     )
     assert slow.reached is False
+
+
+@pytest.mark.parametrize(("loss", "batch"), [("cross-entropy", None), ("sse", None), ("mse", 20)])
+def test_micro_batches_add_up_to_the_batch(loss: str, batch: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data()
+    seen: list[int] = []
+    monkeypatch.setattr(loop, "forward", lambda model, x: seen.append(len(x)) or forward(model, x))
+    whole = Settings(loss=loss, batch=batch, steps=8, lr=0.02, clip=0.5, decay="linear")
+
+    def double() -> nn.Module:
+        return mlp().double()
+
+    one = train_member(double, X, y, whole, seed=0, i=0)
+    seen.clear()
+    many = train_member(double, X, y, replace(whole, microbatch=7), seed=0, i=0)
+    assert seen.pop() == len(X)  # for the accuracy, without gradients
+    assert max(seen) == 7  # slices of 7 and a rest
+    assert sum(seen) == 8 * (batch or len(X))
+    for name, tensor in one.state.items():
+        torch.testing.assert_close(many.state[name], tensor, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(many.losses, one.losses, rtol=1e-12, atol=0)
+    single = train_member(mlp, X, y, replace(whole, microbatch=len(X)), seed=0, i=0)
+    assert torch.equal(single.losses, train_member(mlp, X, y, whole, seed=0, i=0).losses)
+
+
+def test_micro_batches_are_refused_where_a_batch_is_not_a_sum() -> None:
+    X, y = data()
+    settings = Settings(steps=1, microbatch=5)
+    with pytest.raises(NetgrainError, match=r"microbatch cannot be used with '.*' \(BatchNorm1d\), which normalises"):
+        train_member(mlp_norm, X, y, settings, seed=0, i=0)
+    with pytest.raises(NetgrainError, match="microbatch cannot be combined with a regularizer"):
+        train_member(mlp, X, y, settings, seed=0, i=0, regularizer=L2(1e-3))

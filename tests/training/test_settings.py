@@ -22,6 +22,9 @@ def test_settings_go_through_json() -> None:
     settings = Settings(snapshots=(5, 0, 5), batch=None, decay="linear", clip=0.5)
     assert settings.snapshots == (0, 5)
     assert Settings(**json.loads(json.dumps(settings.as_dict()))) == settings
+    assert "microbatch" not in settings.as_dict()  # units and checkpoints without it stay the same
+    small = Settings(microbatch=10)
+    assert Settings(**json.loads(json.dumps(small.as_dict()))) == small
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,7 @@ def test_settings_go_through_json() -> None:
         ({"label_smoothing": 1.0}, r"label_smoothing as a number in \[0, 1\), found 1.0"),
         ({"label_smoothing": 0.1, "loss": "mse"}, "label_smoothing as 0, found 0.1"),
         ({"replacement": 1}, "replacement as True or False, found 1"),
+        ({"microbatch": 0}, "microbatch as a whole number ≥ 1, or None for the whole batch at once, found 0"),
         ({"stop_every": 0}, "stop_every as a whole number ≥ 1 or None, found 0"),
     ],
 )

@@ -106,3 +106,5 @@ def test_looking_at_all_samples_is_not_vmapped() -> None:
     with pytest.warns(GrainWarning, match="stop_every"):
         (trained,) = train(mlp, X, y, settings, members=1, vmapped=True)
     assert trained.how.startswith("loop: the loss over all samples")
+    with pytest.warns(GrainWarning, match="micro-batches"):
+        train(mlp, X, y, Settings(steps=1, microbatch=8), members=1, vmapped=True)
