@@ -28,7 +28,9 @@ from netgrain.runtime.errors import NetgrainError
 
 
 def sphere_transform(bandwidth: int) -> BlockTransform:
-    """Transform of band-limited functions on the sphere: one column x_l/√(2l+1) per degree with weight 2l+1.
+    """Transform of band-limited functions on the sphere.
+
+    One column x_l/√(2l+1) per degree, with weight 2l+1.
 
     Parameters
     ----------
@@ -56,7 +58,9 @@ def sphere_transform(bandwidth: int) -> BlockTransform:
 
 
 class SphereNetwork(SphericalNetwork):
-    """Convolution from the sphere to SO(3), then convolutions over SO(3), all with l < B.
+    """Convolution from the sphere to SO(3), then convolutions over SO(3).
+
+    All layers have l < B.
 
     Inputs are B² coefficients of functions on the sphere. The read-out is an inner product over SO(3). With `relu`
     hidden states are cut at zero on the grid of rotations.
@@ -107,7 +111,9 @@ class SphereNetwork(SphericalNetwork):
         self._draw([(size,) for size in sizes], [math.sqrt(3 / size) for size in sizes], seed, dtype)
 
     def layer(self, h: Tensor, l: int) -> Tensor:
-        """Correlation with the filter of a layer: on the sphere for the first, over SO(3) for the others.
+        """Correlation with the filter of a layer.
+
+        On the sphere for the first layer, over SO(3) for the others.
 
         Parameters
         ----------
@@ -278,7 +284,9 @@ def rotation_features(x: Tensor, filters: Tensor, *, finer: int | None = None) -
 
 
 class InvariantRotationCNN(nn.Module):
-    """Rotation-invariant network on feature maps over SO(3): correlation, ReLU, mean over rotations, linear layers.
+    """Rotation-invariant network on feature maps over SO(3).
+
+    A correlation over SO(3), a ReLU, the mean over all rotations, linear layers.
 
     As in spherical CNNs: layers over SO(3) followed by an integral over all rotations. A linear layer over SO(3) in
     front of the integral acts through its degree 0 alone and is one matrix here.
@@ -346,7 +354,18 @@ class InvariantRotationCNN(nn.Module):
         return means @ self.mixing.T @ self.readout
 
     def correlated(self, f: Tensor) -> Tensor:
-        """Correlation with the filters, degree by degree, (batch, channels, n of the inner bandwidth)."""
+        """Correlation with the filters, degree by degree.
+
+        Parameters
+        ----------
+        f : Tensor of shape (batch, features · n)
+            The feature maps.
+
+        Returns
+        -------
+        Tensor of shape (batch, channels, n of the inner bandwidth)
+            Isometric coordinates.
+        """
         maps = f.unflatten(1, (self.features, self.n))
         parts, at = [], 0
         for d, w in zip(self.dimensions, self.filters, strict=True):

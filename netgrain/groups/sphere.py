@@ -197,9 +197,9 @@ class Sphere:
         return tuple(torch.split(coefficients, list(self.dimensions), -1))
 
     def correlate(self, x: Tensor, w: Tensor) -> list[Tensor]:
-        """Correlation of two functions on the sphere, a function on SO(3): (x ⋆ w)(R) = ∫ x(Rω) w(ω) dω.
+        """Correlation of two functions on the sphere: a function on SO(3).
 
-        If x is rotated by Q, the result is moved by Q from the left: (x ∘ Q⁻¹) ⋆ w = (x ⋆ w)(Q⁻¹ R).
+        (x ⋆ w)(R) = ∫ x(Rω) w(ω) dω. If x is rotated by Q, the result is moved by Q from the left: (x ∘ Q⁻¹) ⋆ w = (x ⋆ w)(Q⁻¹ R).
 
         Parameters
         ----------
