@@ -40,11 +40,11 @@ def tied_below() -> nn.Module:
 
 
 SAME = {
-    "convolution, stride 2": (convolutional, (2, 4, 4), 1200, 200),
-    "rearranged tokens": (Patches, (2, 4, 4), 1200, 200),
-    "dilated, one dimension": (one_dimensional, (1, 16), 1200, 200),
-    "residual network": (tied_below, (1, 8, 8), 600, 100),
-    "LeNet": (partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu"), (1, 16, 16), 800, 150),
+    "convolution, stride 2": (convolutional, (2, 4, 4), 500, 200),
+    "rearranged tokens": (Patches, (2, 4, 4), 500, 200),
+    "dilated, one dimension": (one_dimensional, (1, 16), 500, 200),
+    "residual network": (tied_below, (1, 8, 8), 250, 60),
+    "LeNet": (partial(LeNet, channels=1, image_size=16, outputs=1, activation="gelu"), (1, 16, 16), 300, 100),
 }
 
 
@@ -58,7 +58,7 @@ def test_integration_equals_plain_sampling(name: str) -> None:
     assert abs(plain.trace - smart.trace) < 4 * scale
     agreement = ng.corr(plain, smart)
     assert abs(agreement - 1) < 4 * agreement.stderr
-    assert agreement.stderr < 0.03
+    assert agreement.stderr < 0.05
     # entry by entry, against the smart one as if it were exact
     pieces = torch.stack([plain.form.batched(50).part(i).dense() for i in range(50)])
     error = pieces.std(0) / math.sqrt(50)
@@ -68,7 +68,7 @@ def test_integration_equals_plain_sampling(name: str) -> None:
 
 def test_vit_needs_ten_members() -> None:
     make = partial(ViT, channels=1, outputs=1, activation="gelu", width=0.25)
-    reference = ng.average_geometry(make, (1, 32, 32), members=300, seed=1)
+    reference = ng.average_geometry(make, (1, 32, 32), members=80, seed=1)
     few = ng.average_geometry(make, (1, 32, 32), members=10, seed=2)
     plain = ng.average_geometry(make, (1, 32, 32), members=10, seed=2, first_layer="never")
     assert ng.corr(few, reference).plug_in >= 0.999
