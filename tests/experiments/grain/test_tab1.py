@@ -6,9 +6,11 @@ from netgrain.experiments.grain import pruning, tab1
 
 
 def _result(gains: list[float], diverged: int = 0) -> pruning.Result:
-    config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), "networks": {"LeNet": {"width": 1.0, "levels": [50]}}})
+    one = {"networks": {"LeNet": {"width": 1.0, "levels": [50]}}, "variants": ["text"]}
+    config = pruning.Config(**{**vars(tab1.PRESETS["smoke"]), **one})
     pair = {"random": [60.0 for _ in gains], "score": [60 + g for g in gains]}
-    return pruning.Result(config, "digits", {"LeNet": {50: pair}}, {"LeNet": {50: pair}}, {"LeNet": {50: diverged}})
+    (cell,) = pruning.cells(config)
+    return pruning.Result(config, "digits", {cell: pair}, {cell: pair}, {cell: diverged})
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,6 @@ def _result(gains: list[float], diverged: int = 0) -> pruning.Result:
 def test_claims(gains: list[float], verdict: str) -> None:
     (found,) = tab1.claims(_result(gains, diverged=2))
     assert found.verdict == verdict
-    assert found.name == "LeNet, 50 % dropped"
+    assert found.name == "LeNet, 50 % dropped, text"
     assert found.paper == "+1.9: random 56.6±0.3, by score 58.5±0.4"
     assert "2 diverged pairs left out" in found.note
