@@ -30,7 +30,7 @@ def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
     assert G.method == "sampled"
     assert "first layer integrated" in G.about.averaged
     plain = ng.average_geometry(
-        Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=400, first_layer="never", workers=1, seed=1
+        Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=160, first_layer="never", workers=1, seed=1
     )
     same = ng.corr(G, plain)
     assert same.value > 0.95 - 2 * same.stderr

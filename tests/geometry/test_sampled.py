@@ -38,7 +38,7 @@ def test_within_rejects_a_wrong_matrix() -> None:
 
 def test_appendix_a10_by_sampling_and_by_hand() -> None:
     by_hand = SIGMA**2 / 4 * A10  # the paper prints σ²/2
-    plain = ng.average_geometry(two_taps, (1, 3), members=1500, first_layer="never")
+    plain = ng.average_geometry(two_taps, (1, 3), members=600, first_layer="never")
     within(plain, by_hand)
     exact = ng.average_geometry(two_taps, (1, 3), members=2)
     assert "first layer integrated exactly" in exact.about.averaged
@@ -51,8 +51,8 @@ def test_appendix_a10_by_sampling_and_by_hand() -> None:
 
 def test_an_mlp_has_no_grain() -> None:
     make = partial(MLP, channels=1, image_size=4, outputs=3)
-    plain = ng.average_geometry(make, (1, 4, 4), members=800, first_layer="never")
-    integrated = ng.average_geometry(make, (1, 4, 4), members=400)
+    plain = ng.average_geometry(make, (1, 4, 4), members=300, first_layer="never")
+    integrated = ng.average_geometry(make, (1, 4, 4), members=100)
     identity = torch.eye(16, dtype=torch.float64)
     within(plain, identity * integrated.trace.value / 16)
     found = ng.corr(plain, identity)
