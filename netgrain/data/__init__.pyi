@@ -16,5 +16,6 @@ from .synthetic import doughnut as doughnut
 from .synthetic import gaussian_like as gaussian_like
 from .synthetic import isotropic as isotropic
 from .synthetic import linear_and_circle as linear_and_circle
+from .synthetic import phase_spread as phase_spread
 from .synthetic import planted as planted
 from .synthetic import without as without

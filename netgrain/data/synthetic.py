@@ -32,7 +32,7 @@ class Spectral(Protocol):
     @property
     def eigenvalues(self) -> Tensor: ...
     def directions(self, k: int | None = None) -> Tensor: ...
-    def flip(self) -> Spectral: ...
+    def flip(self, *, seed: int = 0) -> Spectral: ...
 
 
 # --- data sets ------------------------------------------------------------------------------------------------
@@ -99,12 +99,20 @@ def doughnut(
 
 
 def isotropic(
-    u: Tensor, n: int, *, labels: Labels = "linear", epsilon: float = 1.0, sigma: float = 1.0, seed: int = 0
+    u: Tensor,
+    n: int,
+    *,
+    labels: Labels = "linear",
+    epsilon: float = 1.0,
+    frequency: float | None = None,
+    sigma: float = 1.0,
+    seed: int = 0,
 ) -> Dataset:
     """Labels along one direction of nearly isotropic noise.
 
     x = ε α u + ω, α ~ N(0, 1), ω ~ N(0, σ²(I − u uᵀ)). y = 1 where α > 0 (linear), α² is above its median (quadratic)
-    or sin(π α) > 0 (sinusoidal). Both classes have probability one half, and the rule does not depend on the sample.
+    or sin(x·u) = sin(ε α) > 0 (sinusoidal). Both classes have probability one half, and the rule does not depend on the
+    sample.
 
     Parameters
     ----------
@@ -116,6 +124,9 @@ def isotropic(
         How the label follows from α.
     epsilon : float, default 1.0
         Standard deviation ε along the direction.
+    frequency : float, optional
+        Sinusoidal labels only: y = 1 where sin(frequency · α) > 0. The default is ε, so that the label is the sign of
+        sin(x·u). A fixed value such as π gives the same labels whatever ε is.
     sigma : float, default 1.0
         Standard deviation σ in every other direction.
     seed : int, default 0
@@ -129,7 +140,8 @@ def isotropic(
     Raises
     ------
     NetgrainError
-        If `labels` is not known, u is not of unit norm, `n` is below one, or `sigma` is negative or not finite.
+        If `labels` is not known, u is not of unit norm, `n` is below one, `sigma` is negative or not finite, or the
+        frequency of sinusoidal labels is not a positive number.
 
     See Also
     --------
@@ -147,8 +159,7 @@ def isotropic(
     _known(labels)
     U = _orthonormal(u)
     alpha = torch.randn(_count(n), generator=generator_for(seed, "isotropic", "alpha"), dtype=torch.float64)
-    score = {"linear": alpha, "quadratic": alpha.square() - HALF_OF_SQUARES, "sinusoidal": (math.pi * alpha).sin()}
-    y = (score[labels] > 0).long()
+    y = (_of_alpha(labels, alpha, epsilon if frequency is None else frequency) > 0).long()
     X = _assemble(epsilon * alpha[:, None], U, _scale(sigma, "sigma"), n, seed, "isotropic")
     note = f"{labels} labels, epsilon {epsilon:g} along the direction, sigma {sigma:g} elsewhere"
     return Dataset(X.reshape(n, *u.shape), y, "isotropic", ("0", "1"), note)
@@ -160,6 +171,7 @@ def planted(
     *,
     labels: Labels = "linear",
     label_noise: float = 0.2,
+    scale: float | None = None,
     reference: Tensor | None = None,
     seed: int = 0,
 ) -> Dataset:
@@ -180,6 +192,9 @@ def planted(
         How the score follows from x·u.
     label_noise : float, default 0.2
         Variance of the label noise, relative to the variance of each channel.
+    scale : float, optional
+        Sinusoidal labels only: multiply x̄·u (and its label noise) so that its standard deviation is this many radians.
+        By default x̄·u stays as it is. `phase_spread` measures how many radians that is.
     reference : Tensor of shape (samples, *input_shape), optional
         Images that variances and median are taken from; X itself by default. Give the training images when you label
         test images, with the same seed, and both follow one rule.
@@ -194,11 +209,13 @@ def planted(
     Raises
     ------
     NetgrainError
-        If `labels` is not known, u is not of unit norm, shapes differ, or `label_noise` is negative or not finite.
+        If `labels` is not known, u is not of unit norm, shapes differ, `label_noise` is negative or not finite, or
+        `scale` is not a positive number or given for other labels.
 
     See Also
     --------
     isotropic : Such labels on Gaussian noise.
+    phase_spread : Standard deviation of x̄·u.
 
     Examples
     --------
@@ -218,26 +235,62 @@ def planted(
         )
     X = X.cpu()
     base = X if reference is None else reference.cpu()
+    by_channel = channels(flat_u.reshape(1, *u.shape))[0]  # (channels, entries)
     std = channel_moments(base)[1]
     if labels == "sinusoidal":
-        weight = torch.where(std == 0, torch.ones_like(std), std).reciprocal()
-        std = (std > 0).double()
+        v, std = _normalised(flat_u, base), (std > 0).double()
     else:
-        weight = torch.ones_like(std)
-    by_channel = channels(flat_u.reshape(1, *u.shape))[0]  # (channels, entries)
-    v = (by_channel * weight[:, None]).flatten()  # x̄·u = x·v
+        v = flat_u
     variance = _scale(label_noise, "label_noise") * float((std.square() * by_channel.square().sum(1)).sum())
+    factor = _factor(scale, labels, base, v)
 
     def score(images: Tensor, use: str) -> Tensor:
-        along = torch.cat([part.flatten(1).double() @ v for part in images.split(AT_ONCE)])
         noise = torch.randn(len(images), generator=generator_for(seed, "planted", use), dtype=torch.float64)
-        along += math.sqrt(variance) * noise
+        along = factor * (_products(images, v) + math.sqrt(variance) * noise)
         return {"linear": along, "quadratic": along.square(), "sinusoidal": along.sin()}[labels]
 
     rule = score(base, "reference")
     y = ((rule if reference is None else score(X, "others")) > rule.median()).long()
     note = f"images as given, {labels} labels planted along a direction, label noise {label_noise:g}"
+    if scale is not None:
+        note += f", scaled to {scale:g} radians"
     return Dataset(X, y, "planted", ("0", "1"), note)
+
+
+def phase_spread(X: Tensor, u: Tensor) -> float:
+    """Standard deviation of x̄·u, in radians: how fast the sine of sinusoidal labels turns over these images.
+
+    x̄ is x with each channel scaled to variance 1. The sine changes its sign every π radians, so at 10 radians a label
+    changes about a dozen times between −2 and 2 standard deviations.
+
+    Parameters
+    ----------
+    X : Tensor of shape (samples, *input_shape)
+        The images.
+    u : Tensor of shape input_shape
+        The direction, of unit norm.
+
+    Returns
+    -------
+    float
+        The standard deviation over the images.
+
+    See Also
+    --------
+    planted : Labels whose `scale` sets it.
+
+    Examples
+    --------
+    With a single entry, x̄·u has variance 1:
+
+    >>> round(phase_spread(torch.tensor([[3.0], [-1.0], [7.0]]), torch.ones(1)), 6)
+    1.0
+    """
+    flat_u = _orthonormal(u)[0]
+    if X.shape[1:] != u.shape:
+        raise NetgrainError(f"images of shape {tuple(X.shape[1:])} and a direction of shape {tuple(u.shape)} differ.")
+    X = X.cpu()
+    return float(_products(X, _normalised(flat_u, X)).std(correction=0))
 
 
 def linear_and_circle(
@@ -323,7 +376,8 @@ def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, 
     seed : int, default 0
         The same seed gives the same samples.
     flipped : bool, default False
-        Take ``G.flip()`` instead of G.
+        Take ``G.flip(seed=seed)`` instead of G. Where blocks of equal eigenvalues leave a choice, each seed makes its
+        own. Pass ``G.flip_blocks()`` as G for the variant that moves blocks as wholes.
     classes : int, default 2
         Number of classes.
 
@@ -352,7 +406,7 @@ def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, 
             f"only the leading directions of this geometry (d = {G.d}) were kept, so samples with its covariance "
             "cannot be drawn; use a smaller input."
         )
-    H = G.flip() if flipped else G
+    H = G.flip(seed=seed) if flipped else G
     values = H.eigenvalues.double()
     if len(values) == 0 or float(values[0]) <= 0:
         raise NetgrainError("the geometry is zero; expected one with a positive eigenvalue.")
@@ -434,6 +488,41 @@ def _orthonormal(*directions: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(gram)
     mended: Tensor = vectors @ torch.diag(values.rsqrt()) @ vectors.T @ U
     return mended
+
+
+def _of_alpha(labels: Labels, alpha: Tensor, frequency: float) -> Tensor:
+    """What is above zero for class 1 of isotropic data."""
+    if labels == "linear":
+        return alpha
+    if labels == "quadratic":
+        return alpha.square() - HALF_OF_SQUARES
+    if not (math.isfinite(frequency) and frequency > 0):
+        raise NetgrainError(f"sinusoidal labels need a positive frequency (epsilon by default), got {frequency:g}.")
+    return (frequency * alpha).sin()
+
+
+def _normalised(flat_u: Tensor, base: Tensor) -> Tensor:
+    """v with x̄·u = x·v, x̄ having variance 1 in every channel of the base that varies."""
+    std = channel_moments(base)[1]
+    weight = torch.where(std == 0, torch.ones_like(std), std).reciprocal()
+    by_channel: Tensor = channels(flat_u.reshape(1, *base.shape[1:]))[0] * weight[:, None]
+    return by_channel.flatten()
+
+
+def _products(images: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([part.flatten(1).double() @ v for part in images.split(AT_ONCE)])
+
+
+def _factor(scale: float | None, labels: Labels, base: Tensor, v: Tensor) -> float:
+    """What x̄·u is multiplied with so that its standard deviation over the base is `scale`."""
+    if scale is None:
+        return 1.0
+    if labels != "sinusoidal" or not (math.isfinite(scale) and scale > 0):
+        raise NetgrainError(
+            f"scale expects a positive number and sinusoidal labels, got {scale:g} and {labels} labels."
+        )
+    spread = float(_products(base, v).std(correction=0))
+    return scale / spread if spread > 0 else 1.0
 
 
 def _assemble(inside: Tensor, U: Tensor, sigma: float, n: int, seed: int, use: str) -> Tensor:

@@ -143,6 +143,13 @@ def test_a_single_direction_must_have_unit_norm(call: Callable[[], Dataset]) -> 
         (lambda: data.planted(images(), U[0], labels="cubic"), "labels 'cubic' are not known"),
         (lambda: data.planted(images()[:, :1], U[0]), "differ"),
         (lambda: data.planted(images(), U[0], reference=images()[:, :1]), "the reference"),
+        (
+            lambda: data.isotropic(U[0], 5, labels="sinusoidal", frequency=0.0),
+            "sinusoidal labels need a positive frequency .epsilon by default., got 0",
+        ),
+        (lambda: data.planted(images(), U[0], scale=2.0), "sinusoidal labels, got 2 and linear labels"),
+        (lambda: data.planted(images(), U[0], labels="sinusoidal", scale=0.0), "scale expects a positive number"),
+        (lambda: data.phase_spread(images()[:, :1], U[0]), "differ"),
         (lambda: data.isotropic(U[0], 5, seed=0.5), "seed expects a whole number"),
         (lambda: data.without(Dataset(torch.zeros(2, D), torch.zeros(2).long()), U[0]), "differ"),
         (lambda: data.without(MAKERS["doughnut"](0)), "at least one direction"),
@@ -194,13 +201,47 @@ def test_isotropic_labels_follow_the_coordinate_and_moments_the_definition(label
     rules = {
         "linear": lambda a: a > 0,
         "quadratic": lambda a: abs(a) > 0.6744897501960817,  # the upper quartile of N(0, 1)
-        "sinusoidal": lambda a: math.sin(math.pi * a) > 0,
+        "sinusoidal": lambda a: math.sin(2.0 * a) > 0,  # sin(x·u), and x·u = ε α
     }
     naive = [int(rules[labels](a)) for a in alpha]
     differ = sum(label != expected for label, expected in zip(made.y.tolist(), naive, strict=True))
     assert differ <= 1  # a coordinate within rounding of the boundary
     u = U[0].flatten()
     assert_covariance(x, 4.0 * torch.outer(u, u) + 0.25 * complement(U[0]))
+
+
+def test_a_frequency_of_its_own_replaces_epsilon() -> None:
+    def labels(epsilon: float, frequency: float | None, **options: str) -> Tensor:
+        return data.isotropic(
+            U[0], N, labels=options.get("labels", "sinusoidal"), epsilon=epsilon, frequency=frequency, seed=2
+        ).y
+
+    alpha = data.isotropic(U[0], N, epsilon=1.0, seed=2).X.flatten(1).double() @ U[0].flatten()
+    naive = torch.tensor([int(math.sin(math.pi * a) > 0) for a in alpha.tolist()])
+    assert (labels(2.0, math.pi) != naive).sum() <= 1
+    assert torch.equal(labels(2.0, math.pi), labels(5.0, math.pi))  # whatever epsilon is
+    assert torch.equal(labels(2.0, None), labels(5.0, 2.0))
+    assert float((labels(2.0, None) != labels(5.0, None)).double().mean()) > 0.2
+    assert torch.equal(labels(2.0, 3.0, labels="linear"), labels(2.0, None, labels="linear"))
+
+
+def test_the_phase_has_the_spread_that_was_asked_for() -> None:
+    X = images()
+    std = X.double().numpy().std((0, 2, 3))
+    phase = [sum(float((x[c] * U[0][c]).sum()) / std[c] for c in range(SHAPE[0])) for x in X.double()]
+    middle = sum(phase) / len(phase)
+    spread = math.sqrt(sum((p - middle) ** 2 for p in phase) / len(phase))
+    assert data.phase_spread(X, U[0]) == pytest.approx(spread)
+    assert data.phase_spread(7 * X, U[0]) == pytest.approx(spread)  # channels are normalised
+    sines = [math.sin(5.0 / spread * p) for p in phase]
+    naive = [int(s > sum(sorted(sines)[len(sines) // 2 - 1 : len(sines) // 2 + 1]) / 2) for s in sines]
+    made = data.planted(X, U[0], labels="sinusoidal", label_noise=0.0, scale=5.0)
+    assert made.y.tolist() == naive
+    assert "scaled to 5 radians" in made.note
+    assert made.y.tolist() != data.planted(X, U[0], labels="sinusoidal", label_noise=0.0).y.tolist()
+    assert data.planted(X, U[0], labels="sinusoidal", label_noise=0.0, scale=spread).y.tolist() == (
+        data.planted(X, U[0], labels="sinusoidal", label_noise=0.0).y.tolist()
+    )
 
 
 @pytest.mark.parametrize("labels", ["linear", "quadratic", "sinusoidal"])
@@ -286,7 +327,7 @@ def test_without_removes_one_part_and_keeps_the_other() -> None:
 @pytest.mark.parametrize("flipped", [False, True])
 def test_gaussian_samples_have_the_covariance_of_the_geometry(flipped: bool) -> None:
     G = geometry()
-    H = G.flip() if flipped else G
+    H = G.flip(seed=1) if flipped else G
     expected = H.matrix() / torch.linalg.eigvalsh(H.matrix())[-1]
     made = data.gaussian_like(G, 20_000, seed=1, flipped=flipped)
     assert_covariance(made.X, expected)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netgrain.experiments.grain.drawing import error_bars, legend_below
 from netgrain.experiments.grain.drawing import panels as grid_of_panels
-from netgrain.experiments.grain.planted_labels import CHANCE, AccuracyCurve, CurveName
+from netgrain.experiments.grain.planted_labels import CHANCE, CODE, SCALED, AccuracyCurve, CurveName
 from netgrain.experiments.grain.trials import curve_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ class Panel(NamedTuple):
 LINES = {
     "linear": Line("linear", "#0072b2", "o-"),
     "quadratic": Line("quadratic", "#d55e00", "s--"),
-    "sinusoidal": Line("sinusoidal", "#009e73", "^:"),
+    "sinusoidal": Line("sinusoidal, sin(x·u)", "#009e73", "^:"),
+    CODE: Line("sinusoidal, sin(πα) as in the authors' code", "#cc79a7", "v:"),
+    SCALED: Line("sinusoidal, x·u scaled as on isotropic data", "#cc79a7", "v:"),
 }
 
 
@@ -44,9 +46,16 @@ def draw_panels(
     rows: int = 1,
     lines: Mapping[str, Line] = LINES,
     ceilings: Collection[CurveName] = (),
+    columns: int = 5,
+    more: int = 0,
 ) -> Figure:
-    """A figure with these panels, in rows; ceilings: curves beside which the accuracy of the rule itself is drawn."""
-    figure, axes = grid_of_panels(title, size, rows, len(panels) // rows, sharey=True)
+    """A figure with these panels, in rows, the legend in columns.
+
+    ceilings: curves beside which the accuracy of the rule itself is drawn. more: panels with a scale of their own that
+    are left empty at the end of a single row.
+    """
+    figure, axes = grid_of_panels(title, size, rows, len(panels) // rows + more, sharey=not more)
+    axes = axes[: len(panels)]
     for ax, (key, panel) in zip(axes, panels.items(), strict=True):
         mine = {name: curve for name, curve in curves.items() if name.panel == key}
         for name, curve in mine.items():
@@ -54,7 +63,8 @@ def draw_panels(
         finish(ax, panel, {i for curve in mine.values() for i in curve.indices})
     for ax in axes if rows > 1 else axes[:1]:
         ax.set_ylabel("test accuracy (%)")
-    legend_below(figure, axes[0].get_legend_handles_labels()[0], columns=4)
+    shown = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    legend_below(figure, list(shown.values()), columns=columns)
     return figure
 
 

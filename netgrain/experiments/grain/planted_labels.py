@@ -14,13 +14,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from torch import Tensor
+
 from netgrain.auditing.label_relevance import relevance
 from netgrain.data.dataset import Dataset
-from netgrain.data.synthetic import isotropic, planted
+from netgrain.data.synthetic import Labels, isotropic, phase_spread, planted
 from netgrain.experiments.claims import UNDECIDED, Claim
 from netgrain.experiments.grain.grains import Grain, model_config, pictures
 from netgrain.experiments.grain.trials import SeededConfig, Trials, drawn, trained_accuracy, until_decided
 from netgrain.geometry.estimate import Estimate, mean
+from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -28,9 +31,16 @@ from netgrain.training.settings import Settings
 
 GRID = (0, 10, 20, 40, 60, 80, 120, 240, 480, -1)  # eigenvector indices of the paper-like grid; −1 is the last
 ENDS = (0, -1)
-LABELS = ("linear", "quadratic", "sinusoidal")
+LABELS: tuple[Labels, ...] = ("linear", "quadratic", "sinusoidal")
+CODE, SCALED = "sinusoidal, code", "sinusoidal, scaled"  # lines with another rule than the text's sin(x·u)
+VARIANTS: dict[str, tuple[str, ...]] = {  # lines of a figure on isotropic data
+    "text": LABELS,
+    "code": (*LABELS[:2], CODE),
+    "both": (*LABELS, CODE),
+}
 LABEL_NOISE = 0.2  # on images: variance over that of the channel
 CHANCE = 50.0
+FITTED = 99.0  # per cent: below it a network has not fitted its training samples as the paper's have
 NULL = 1e-10  # a share of the largest eigenvalue below which nothing is left
 LEARNT = 5.0  # points above chance below which a first accuracy is no yardstick for the others
 R = TypeVar("R")
@@ -59,6 +69,15 @@ class PlantedConfig(SeededConfig):
     tests: int
     training: Mapping[str, Any]  # settings, in figures 4 and 10 by network
     members: int | None  # networks behind G where it is sampled
+    variant: str = "both"  # sinusoidal labels on isotropic data: "text" sin(x·u), "code" sin(π α), or "both"
+
+    def __post_init__(self) -> None:
+        if self.variant not in VARIANTS:
+            raise NetgrainError(f"variant expects one of {', '.join(VARIANTS)}, got {self.variant!r}.")
+
+    @property
+    def isotropic_lines(self) -> tuple[str, ...]:
+        return VARIANTS[self.variant]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +96,13 @@ class OneNetworkConfig(PlantedConfig):
     """Figures 11 and 14: one network on the same indices throughout."""
 
     samples: int
-    labels: Sequence[str]
+    labels: Sequence[str]  # of the three
     indices: Sequence[int]
     steps: Mapping[str, int]  # labelling → steps
+
+    @property
+    def isotropic_lines(self) -> tuple[str, ...]:
+        return tuple(line for line in VARIANTS[self.variant] if kind_of(line) in self.labels)
 
 
 # 10,000 samples in batches of 128 are 78 steps an epoch: 30 epochs, LeNet 50, sinusoidal labels 50
@@ -105,7 +128,7 @@ def paper_scale(networks: Sequence[str]) -> dict[str, Any]:
         "grids": dict.fromkeys(networks, (GRID,) * 3),
         "training": {key: {"lr": 0.5, **PAPER_TRAINING} for key in networks},
         "steps": {n: (FIFTY if n == "LeNet" else THIRTY,) * 2 + (FIFTY,) for n in networks},
-        "seeds": 5, "most_seeds": 10, "members": 10_000, "device": "best",
+        "seeds": 5, "most_seeds": 5, "members": 10_000, "device": "best",
     }  # fmt: skip
 
 
@@ -162,11 +185,23 @@ class AccuracyCurve:
     ceiling: dict[int, list[float]]  # what the planted rule itself scores: 100 without label noise
     left_out: int  # seeds in which a training diverged
     difficulty: dict[int, list[float]] = field(default_factory=dict)  # what an audit of the training set says
+    distance: dict[int, list[float]] = field(default_factory=dict)  # ‖θ_t − θ_0‖ at the end of training
+    spread: dict[int, list[float]] = field(default_factory=dict)  # radians: standard deviation inside a sine
+    to_fit: bool = True  # the paper's networks fit their training samples
+
+
+def kind_of(line: str) -> Labels:
+    """The labelling of a line, of which sinusoidal ones have variants.
+
+    >>> kind_of("sinusoidal, code")
+    'sinusoidal'
+    """
+    return next(labels for labels in LABELS if line.startswith(labels))
 
 
 def planted_curve(
     config: PlantedConfig,
-    labels: str,
+    line: str,
     model: Mapping[str, Any],
     grain: Grain,
     *,
@@ -175,18 +210,22 @@ def planted_curve(
     samples: int,
     settings: Mapping[str, Any],
     images: Mapping[str, Any] | None = None,
+    scale: float | None = None,
     audited: bool = False,
 ) -> PlantedCurve:
     """A curve on isotropic noise, or on images (arguments of `pictures`) with label noise.
 
-    about: the name of the grain, and what determines it beside the members. settings: of training. audited: also ask
-    an audit how difficult the training set is.
+    about: the name of the grain, and what determines it beside the members. settings: of training. scale: radians of
+    the line of scaled sinusoidal labels on images. audited: also ask an audit how difficult the training set is.
     """
-    noise = {"epsilon": epsilon(labels, model["network"])}
+    labels = kind_of(line)
+    data: dict[str, Any] = {"images": images, "label_noise": LABEL_NOISE, "scale": scale if line == SCALED else None}
+    if images is None:
+        data = {"epsilon": epsilon(labels, model["network"]), "frequency": math.pi if line == CODE else None}
     shared = {
         "planted": labels,
         "model": dict(model),
-        "data": noise if images is None else {"images": images, "label_noise": LABEL_NOISE},
+        "data": data,
         "samples": samples,
         "training": dict(settings),
         "grain": {"members": config.members, **about},
@@ -210,25 +249,28 @@ def curves_by_network(
     models: Mapping[str, Mapping[str, Any]],
     grains: Mapping[str, Grain],
     *,
+    lines: Sequence[str],
     images: Mapping[str, Any] | None = None,
+    scales: Mapping[str, float] | None = None,
     audited: Collection[str] = (),
 ) -> dict[CurveName, PlantedCurve]:
-    """The curves of figures 4 and 10: a panel for each network, a line for each labelling."""
+    """The curves of figures 4 and 10: a panel for each network, a line for each labelling and its variants."""
     return {
-        CurveName(n, labels): planted_curve(
+        CurveName(n, line): planted_curve(
             config,
-            labels,
+            line,
             models[n],
             grains[n],
             about={"name": n} if images is None else {"name": n, "images": images},
-            indices=config.grids[n][k],
+            indices=config.grids[n][LABELS.index(kind_of(line))],
             samples=config.samples[n],
-            settings={**config.training[n], "steps": config.steps[n][k]},
+            settings={**config.training[n], "steps": config.steps[n][LABELS.index(kind_of(line))]},
             images=images,
+            scale=(scales or {}).get(n),
             audited=n in audited,
         )
         for n in models
-        for k, labels in enumerate(LABELS)
+        for line in lines
     }
 
 
@@ -277,12 +319,16 @@ def curve(indices: Sequence[int], trials: Trials) -> AccuracyCurve:
         trials.per_cent("train_accuracy"),
         trials.per_cent("ceiling"),
         trials.left_out,
-        {seed: [_or_nan(o.numbers.get("difficulty")) for o in row] for seed, row in trials.kept.items()},
+        difficulty=_by_seed(trials, "difficulty"),
+        distance=_by_seed(trials, "distance"),
+        spread=_by_seed(trials, "spread"),
     )
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _by_seed(trials: Trials, name: str) -> dict[int, list[float]]:
+    """A number of every unit, NaN where there is none."""
+    known = {seed: [o.numbers.get(name) for o in row] for seed, row in trials.kept.items()}
+    return {seed: [math.nan if value is None else float(value) for value in row] for seed, row in known.items()}
 
 
 def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
@@ -293,6 +339,7 @@ def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     found = trained_accuracy(unit, train.X, train.y, Settings(**unit["training"]), {"accuracy": (test.X, test.y)})
     found["train_accuracy"] = found.pop("train")
     found["ceiling"] = None if found["diverged"] else ceiling
+    found["spread"] = spread(unit, train, grain.direction(index, unit["seed"]))
     if unit["audited"]:
         difficulty = relevance(grain.axes(), train.X, train.y, seed=unit["seed"]).difficulty.value
         found["difficulty"] = None if math.isnan(difficulty) else difficulty
@@ -304,7 +351,7 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
     u, seed, data, labels = grain.direction(unit["index"], unit["seed"]), unit["seed"], unit["data"], unit["planted"]
     if "images" not in data:
         train, test = (
-            isotropic(u, unit[part], labels=labels, epsilon=data["epsilon"], seed=derived_seed(seed, "planted", part))
+            isotropic(u, unit[part], labels=labels, seed=derived_seed(seed, "planted", part), **data)
             for part in ("samples", "tests")
         )
         return train, test, 1.0
@@ -314,10 +361,22 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
         for part, n in ((split.train.X, unit["samples"]), (split.test.X, unit["tests"]))
     )
     rule = functools.partial(planted, labels=labels, seed=derived_seed(seed, "label noise"))
+    if data["scale"] is not None:
+        rule = functools.partial(rule, scale=data["scale"])
     noise = data["label_noise"]
     test = rule(others, u, label_noise=noise, reference=X)
     clean = rule(others, u, label_noise=0.0, reference=X)
     return rule(X, u, label_noise=noise), test, float((clean.y == test.y).double().mean())
+
+
+def spread(unit: Mapping[str, Any], train: Dataset, u: Tensor) -> float | None:
+    """Standard deviation of what the sine of sinusoidal labels is taken of, in radians; None for other labels."""
+    if unit["planted"] != "sinusoidal":
+        return None
+    data = unit["data"]
+    if "images" in data:
+        return phase_spread(train.X, u) if data["scale"] is None else float(data["scale"])
+    return float(data["epsilon"] if data["frequency"] is None else data["frequency"])
 
 
 # --- what a curve says about itself -------------------------------------------------------------------------------

@@ -155,14 +155,15 @@ def open_subjects(claims: Iterable[Claim]) -> set[str]:
 def trained_accuracy(
     unit: Mapping[str, Any], X: Tensor, y: Tensor, settings: Settings, tests: Mapping[str, tuple[Tensor, Tensor]]
 ) -> dict[str, Any]:
-    """Train the network of a unit; its accuracy on these tests and on its own samples, None if it diverged."""
+    """Train the network of a unit; its accuracy on these tests and on its own samples, and how far it is from its
+    initialisation, None if it diverged."""
     make, device = make_of(unit["model"]), device_named(unit["device"])
     trained = train_member(make, X, y, settings, seed=unit["seed"], i=0, device=device)
     if trained.diverged:
-        return {"diverged": True, **dict.fromkeys(tests), "train": None}
+        return {"diverged": True, **dict.fromkeys(tests), "train": None, "distance": None}
     model = trained.model(make).to(device)
     right = {name: accuracy(model, *data) for name, data in tests.items()}
-    return {"diverged": False, **right, "train": trained.train_accuracy}
+    return {"diverged": False, **right, "train": trained.train_accuracy, "distance": trained.distance}
 
 
 def settings_of(unit: Mapping[str, Any], *, steps: int, weight_decay: float = 0.0) -> Settings:

@@ -25,3 +25,12 @@ def test_fig10_claims() -> None:
     rising = curve(*[row[::-1] for row in STEEP])
     found = {c.name: c.verdict for c in fig10.claims(replace(result, curves=all_curves(curve(*STEEP), rising)))}
     assert found["MLP, linear: does not care"] == "fails"
+
+
+def test_an_mlp_that_learns_nothing_says_nothing() -> None:
+    chance = curve([50.0, 51.0], [51.0, 50.0], [50.0, 50.5])
+    result = fig10.Result(fig10.PRESETS["smoke"], all_curves(curve(*STEEP), chance), 3, {})
+    found = {c.name: c for c in fig10.claims(result)}["MLP, sinusoidal: does not care"]
+    assert found.verdict == "undecided"
+    assert "nothing is learnt" in found.note
+    assert found.basis == "identity"

@@ -44,7 +44,48 @@ def test_null_directions_are_tied() -> None:
 
 def test_fitted() -> None:
     assert verdict(planted_claims.fitted(NAME, curve(*STEEP))) == "holds"
-    assert verdict(planted_claims.fitted(NAME, curve(*STEEP, train=80.0))) == "fails"
+    assert verdict(planted_claims.fitted(NAME, curve(*STEEP, train=80.0))) == "not fitted"
+    # one index that is not fitted is enough
+    found = curve(*STEEP)
+    for row in found.train.values():
+        row[-1] = 98.0
+    assert planted_claims.fitted(NAME, found)[0].value == pytest.approx(98)
+    assert not planted_claims.is_fitted(found)
+    assert planted_claims.is_fitted(replace(found, to_fit=False))
+
+
+def test_claims_about_networks_that_did_not_fit_do_not_fail() -> None:
+    flat = planted_claims.falls(NAME, curve(*FLAT, train=80.0), "")[0]
+    assert flat.verdict == "not fitted"
+    assert "train accuracy 80.0 % at the index that is fitted worst" in flat.note
+    assert verdict(planted_claims.falls(NAME, curve(*FLAT), "")) == "fails"
+    assert verdict(planted_claims.falls(NAME, curve(*STEEP, train=80.0), "")) == "holds"
+
+
+def test_no_rank_correlation_from_few_indices_or_two_eigenvalues() -> None:
+    def kinds(found: AccuracyCurve) -> list[str]:
+        curves = {CurveName(n, "linear"): found for n in ("LeNet", "ViT")}
+        both = planted_claims.along_the_spectrum(curves, ["LeNet"], matrix="G", paper="")
+        return [c.kind for c, _ in both + planted_claims.in_two_eigenspaces(curves, bool, matrix="G", paper="")]
+
+    assert kinds(curve(*STEEP)) == ["falls", "predicted order", "first eigenspace", "predicted order"]
+    three = curve(*[row[:3] for row in STEEP])
+    assert kinds(three) == ["falls", "first eigenspace"]
+    two_eigenvalues = replace(curve(*STEEP), values=[1.0, 1.0, 1.0, 0.1, 0.1, 0.1])
+    assert kinds(two_eigenvalues) == ["falls", "first eigenspace"]
+
+
+def test_the_sine_of_labels_is_described_and_labels_of_our_own_are_no_claims_of_the_paper() -> None:
+    spread = {s: [9.8, 2.0, 1.0, 0.5, 0.2, 0.1] for s in range(3)}
+    found = replace(curve(*STEEP), spread=spread)
+    expected = "standard deviation inside the sine, in radians: 9.8 at the first index, 0.1 at the last"
+    claim = planted_claims.falls(CurveName("N", "sinusoidal"), found, "falls")[0]
+    assert expected in claim.note
+    assert claim.basis == "paper"
+    scaled = planted_claims.falls(CurveName("N", "sinusoidal, scaled"), replace(found, spread={0: [5.0] * 6}), "falls")
+    assert "in radians: 5.0" in scaled[0].note
+    assert scaled[0].basis == "own"
+    assert not planted_claims.radians(replace(found, spread={0: [math.nan] * 6}))
 
 
 def test_harder_labels_fall_sooner() -> None:

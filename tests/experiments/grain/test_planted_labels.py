@@ -1,6 +1,8 @@
 """Labels planted along eigenvectors: the grid, the data, the trainings, and seeds that are added."""
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from netgrain.experiments.grain import fig10, planted_claims, planted_labels
 from netgrain.experiments.grain.grains import Grain, model_config
 from netgrain.experiments.grain.planted_labels import AccuracyCurve, CurveName, Judged, PlantedCurve
 from netgrain.experiments.grain.trials import Trials
+from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.units import Outcome
 from tests.experiments.grain.planted_curves import NAME, STEEP, curve
 
@@ -16,7 +19,7 @@ from tests.experiments.grain.planted_curves import NAME, STEEP, curve
 def _cell(**changes: object) -> PlantedCurve:
     model = model_config("MLP", (1, 4, 4), activation="gelu")
     shared = {
-        "planted": "linear", "model": model, "data": {"epsilon": 0.9}, "samples": 16, "tests": 16,
+        "planted": "linear", "model": model, "data": {"epsilon": 0.9, "frequency": None}, "samples": 16, "tests": 16,
         "training": {"lr": 0.1, "steps": 2, "batch": 8}, "grain": {"name": "MLP"}, "device": "cpu", "audited": False,
     }  # fmt: skip
     return PlantedCurve({**shared, **changes}, (0, 15))
@@ -60,7 +63,7 @@ def test_images_are_labelled_by_one_rule_and_noise_sets_a_ceiling(monkeypatch: p
     y = torch.arange(400) % 2
     split = Split(Dataset(X[:200], y[:200], "x", ("0", "1")), Dataset(X[200:], y[200:], "x", ("0", "1")))
     monkeypatch.setattr(planted_labels, "pictures", lambda **_: split)
-    unit = _cell(data={"images": {}, "label_noise": 0.0}, samples=100, tests=150).units(seed=0)[0]
+    unit = _cell(data={"images": {}, "label_noise": 0.0, "scale": None}, samples=100, tests=150).units(seed=0)[0]
     train, test, ceiling = planted_labels.samples(_axes(), unit)
     assert len(train) == 100
     assert len(test) == 150
@@ -69,13 +72,55 @@ def test_images_are_labelled_by_one_rule_and_noise_sets_a_ceiling(monkeypatch: p
     assert float(along[train.y == 1].min()) > float(along[train.y == 0].max())
     threshold = float(along[train.y == 0].max())
     assert ((test.X.flatten(1)[:, 0] > threshold + 1e-6).long() == test.y).double().mean() > 0.97
-    _, _, noisy = planted_labels.samples(_axes(), {**unit, "data": {"images": {}, "label_noise": 1.0}})
+    _, _, noisy = planted_labels.samples(_axes(), {**unit, "data": {"images": {}, "label_noise": 1.0, "scale": None}})
     assert 0.6 < noisy < 0.9  # noise as large as the coordinate: three quarters are right
+
+
+def test_variants_of_sinusoidal_labels_are_lines_with_a_rule_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = fig10.PRESETS["smoke"]
+    lines = {v: replace(config, variant=v).isotropic_lines for v in ("text", "code", "both")}
+    assert lines["text"] == planted_labels.LABELS
+    assert lines["code"] == ("linear", "quadratic", "sinusoidal, code")
+    assert lines["both"] == (*planted_labels.LABELS, "sinusoidal, code")
+    with pytest.raises(NetgrainError, match="variant expects one of text, code, both, got 'paper'"):
+        replace(config, variant="paper")
+
+    model = model_config("MLP", (1, 4, 4), activation="gelu")
+
+    def shared(line: str, **options: Any) -> dict[str, Any]:
+        known = {"about": {"name": "MLP"}, "indices": (0, -1), "samples": 300, "settings": {"steps": 1}}
+        return dict(planted_labels.planted_curve(config, line, model, _axes(), **known, **options).shared)
+
+    text, code = shared("sinusoidal"), shared("sinusoidal, code")
+    assert text["planted"] == code["planted"] == "sinusoidal"
+    for unit, frequency in ((text, 2.1), (code, math.pi)):
+        train, _, _ = planted_labels.samples(_axes(), {**unit, "index": 3, "seed": 0})
+        alpha = train.X.flatten(1)[:, 3].double() / 2.1
+        assert ((frequency * alpha).sin().gt(0).long() != train.y).sum() <= 1
+        assert planted_labels.spread(unit, train, _axes().directions[3]) == frequency
+    assert planted_labels.spread(shared("linear"), train, _axes().directions[3]) is None
+
+    from netgrain.data import Dataset, Split
+
+    X = 4 * torch.randn(400, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    split = Split(Dataset(X, torch.zeros(400).long()), Dataset(X, torch.zeros(400).long()))
+    monkeypatch.setattr(planted_labels, "pictures", lambda **_: split)
+    plain, scaled = (shared(line, images={"name": "x"}, scale=5.0) for line in ("sinusoidal", "sinusoidal, scaled"))
+    u = _axes().directions[0]
+    found = {}
+    for name, unit in (("plain", plain), ("scaled", scaled)):
+        train, _, _ = planted_labels.samples(_axes(), {**unit, "index": 0, "seed": 0})
+        found[name] = train.y, planted_labels.spread(unit, train, u)
+    assert found["plain"][1] == pytest.approx(1, abs=0.1)  # one entry of variance 1
+    assert found["scaled"][1] == 5
+    assert 0.3 < float((found["plain"][0] != found["scaled"][0]).double().mean()) < 0.7
 
 
 def test_a_training_gives_its_numbers() -> None:
     unit = _cell().units(seed=0)[1]
     numbers = planted_labels.train_one({"MLP": _axes()}, unit).numbers
+    assert numbers["distance"] > 0
+    assert numbers["spread"] is None
     assert numbers["eigenvalue"] == pytest.approx(0.1)
     assert not numbers["diverged"]
     assert 0 <= numbers["accuracy"] <= 1

@@ -95,8 +95,9 @@ def test_a_training_is_tested() -> None:
     found = trained_accuracy(unit, X, y, Settings(steps=2, batch=4), tests)
     assert not found["diverged"]
     assert found["right"] == found["train"] == pytest.approx(1 - found["wrong"])
+    assert found["distance"] > 0
     wild = trained_accuracy(unit, 1e6 * X, y, Settings(steps=20, batch=4, lr=1e30), tests)
-    assert wild == {"diverged": True, "right": None, "wrong": None, "train": None}
+    assert wild == {"diverged": True, "right": None, "wrong": None, "train": None, "distance": None}
 
 
 def test_settings_of_a_unit() -> None:
