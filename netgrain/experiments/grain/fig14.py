@@ -24,6 +24,7 @@ from netgrain.experiments.grain.grains import grains_of, model_config
 from netgrain.experiments.grain.planted_claims import drop, fitted, is_fitted, judged, per_seed
 from netgrain.experiments.grain.planted_drawing import Line, Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
+    CODE,
     FIFTY,
     GRID,
     LABELS,
@@ -52,6 +53,13 @@ RATES = (1.0, 0.1, 0.01, 0.001)
 SHADES = ("#d55e00", "#e69f00", "#009e73", "#0072b2")
 LINES = {f"lr {lr:g}": Line(f"learning rate {lr:g}", colour) for lr, colour in zip(RATES, SHADES, strict=True)}
 
+TITLES = {
+    "linear": "linear labels",
+    "quadratic": "quadratic labels",
+    "sinusoidal": "sinusoidal labels, sin(x·u)",
+    CODE: "sinusoidal labels, sin(πα)",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config(OneNetworkConfig):
@@ -60,7 +68,7 @@ class Config(OneNetworkConfig):
 
 PRESETS = {
     "smoke": Config(
-        size=16, width=1 / 32, samples=64, tests=64, labels=LABELS, indices=(0, -1),
+        size=16, width=1 / 32, samples=64, tests=64, labels=("linear", "sinusoidal"), indices=(0, -1),
         training={"batch": 32, "decay": "linear"}, steps=dict.fromkeys(LABELS, 2),
         seeds=2, most_seeds=2, members=4,
     ),
@@ -177,7 +185,7 @@ def figure(result: Result) -> Figure:
     lines = config.isotropic_lines
     figure = draw_panels(
         result.curves,
-        {line: Panel(f"{line} labels", "G") for line in lines},
+        {line: Panel(TITLES[line], "G") for line in lines},
         f"ResNet18, isotropic data ({config.samples} samples); bars: 68 %",
         size=(1.6 + 3.3 * (len(lines) + 1), 4.4),
         lines=LINES,
@@ -193,5 +201,6 @@ def _draw_distances(ax: Axes, result: Result) -> None:
         points = [mean([mean(row).value for row in seeds]) for seeds in rows]
         error_bars(ax, RATES, points, fmt=style, color=GREY, ms=4, lw=1.2, capsize=2, label=line)
     ax.set(xscale="log", yscale="log", xlabel="learning rate")
+    ax.set_ylabel("‖θ_t − θ_0‖ at the end of training")
     ax.set_title("distance from initialisation", fontsize=10.5)
     ax.legend(fontsize=8, frameon=False)

@@ -33,7 +33,7 @@ LINES = {
     "quadratic": Line("quadratic", "#d55e00", "s--"),
     "sinusoidal": Line("sinusoidal, sin(x·u)", "#009e73", "^:"),
     CODE: Line("sinusoidal, sin(πα) as in the authors' code", "#cc79a7", "v:"),
-    SCALED: Line("sinusoidal, x·u scaled as on isotropic data", "#cc79a7", "v:"),
+    SCALED: Line("sinusoidal, x·u scaled as on isotropic data", "#e69f00", "D:"),
 }
 
 
