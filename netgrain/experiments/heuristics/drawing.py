@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from netgrain.complexity.sweeps import SweepCurve
+from netgrain.experiments.heuristics.orders import rank_correlation
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
@@ -18,20 +19,27 @@ from netgrain.geometry.plots import COLOURS, LARGE, MARK, MEDIUM, SMALL
 ACCURACY = COLOURS[1]
 
 
-def draw(panels: Sequence[Panel]) -> Figure:
-    """Complexity above, test accuracy below (where there is one), a column per panel."""
+def draw(panels: Sequence[Panel], columns: int = 4) -> Figure:
+    """Complexity above, test accuracy below (where there is one), a column per panel, in rows of at most `columns`."""
     accuracies = [_has_accuracy(p.curve) for p in panels]
-    rows = 2 if any(accuracies) else 1
-    figure = Figure(figsize=(max(4.6, 4.1 * len(panels)), 3.4 + 2.2 * (rows - 1)), layout="constrained")
-    ratios = [3, 2] if rows == 2 else [1]
-    axes = figure.subplots(rows, len(panels), squeeze=False, height_ratios=ratios)
+    per_panel = 2 if any(accuracies) else 1
+    wide = min(len(panels), columns)
+    bands = math.ceil(len(panels) / wide)
+    height = (3.4 + 2.2 * (per_panel - 1)) * bands
+    figure = Figure(figsize=(max(4.6, 4.1 * wide), height), layout="constrained")
+    ratios = [3, 2][:per_panel] * bands
+    axes = figure.subplots(per_panel * bands, wide, squeeze=False, height_ratios=ratios)
+    for ax in axes[-per_panel:, len(panels) - (bands - 1) * wide :].flat:
+        ax.set_axis_off()
     for j, panel in enumerate(panels):
-        complexity(panel, axes[0, j])
-        axes[0, j].set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
-        axes[0, j].set_ylabel(panel.axis, fontsize=MEDIUM)
-        if rows == 2:
-            _accuracy(panel, axes[1, j], accuracies[j])
-        axes[rows - 1, j].set_xlabel(panel.setting, fontsize=MEDIUM)
+        top, column = per_panel * (j // wide), j % wide
+        ax = axes[top, column]
+        complexity(panel, ax)
+        ax.set_title(f"{panel.title}\n{_rho(panel)}", fontsize=LARGE)
+        ax.set_ylabel(panel.axis, fontsize=MEDIUM)
+        if per_panel == 2:
+            _accuracy(panel, axes[top + 1, column], accuracies[j])
+        axes[top + per_panel - 1, column].set_xlabel(panel.setting, fontsize=MEDIUM)
     return figure
 
 
@@ -114,9 +122,10 @@ def _has_accuracy(curve: SweepCurve) -> bool:
 
 
 def _rho(panel: Panel) -> str:
-    rho = panel.curve.rho(panel.measure)
+    rho = rank_correlation(panel.curve, panel.measure)
+    before = f"{panel.network}: " if panel.network else ""
     if math.isnan(rho.value):
-        return "rho not defined"
+        return f"{before}rho not defined"
     error = "" if math.isnan(rho.stderr) or rho.stderr == 0 else f" ± {rho.stderr:.2f}"
     missed = f", {panel.curve.missed} runs missed" if panel.curve.missed else ""
-    return f"rho {rho.value:+.2f}{error} ({rho.n} seeds{missed})".replace("-", "−")
+    return before + f"rho {rho.value:+.2f}{error} ({rho.n} seeds{missed})".replace("-", "−")

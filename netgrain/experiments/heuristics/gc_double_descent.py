@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 1  # processor seconds at laptop scale
+COVERS = (94,)
 DIMENSION, NOISE, TESTS = 20, 0.3, 2000
 FEATURES = (10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 500, 1000)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 87  # processor seconds at laptop scale
+COVERS = (88, 90)
 HIDDEN, SAMPLES, NOISE = 100, 20, 0.3
 GRID = 1001
 SHARP = 1.05  # a curve may be this much sharper than 2 / learning rate at the moment it is looked at
@@ -160,6 +161,7 @@ def claims(result: Result) -> list[Claim]:
             Estimate(result.sharpest, 0.0, result.rates.seeds * len(result.rates.values)),
             high=SHARP,
             paper="implicit regularisation by the size of steps",
+            basis="derived",
             note="the largest sharpness × learning rate / 2 at the end of a run",
         ),
     ]

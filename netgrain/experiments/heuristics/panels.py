@@ -31,6 +31,7 @@ class Panel:
     setting: str  # what is varied
     measure: str = "complexity"
     caption: str = ""  # under the title, instead of rho
+    network: str = ""  # before rho
 
     @property
     def axis(self) -> str:

@@ -14,8 +14,9 @@ import torch
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Claim, claim
+from netgrain.experiments.heuristics.networks import Perceptron, weight_variance
 from netgrain.experiments.heuristics.orders import monotone
-from netgrain.experiments.heuristics.protocol import Perceptron, Scale, weight_variance
+from netgrain.experiments.heuristics.protocol import Scale
 from netgrain.families.members import member
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
@@ -102,7 +103,8 @@ class Fresh:
                 low=power - 0.001,
                 high=power + 0.001,
                 paper="grows with the scale of the initialisation",
-                note="an identity: without biases a ReLU network is homogeneous",
+                note="without biases a ReLU network is homogeneous",
+                basis="identity",
             ),
             monotone(self.curve, "larger initial weights raise complexity at the start", 1, paper="rises"),
         ]
@@ -117,6 +119,7 @@ class Fresh:
                 low=-3,
                 high=3,
                 paper="common initialisations have low complexity",
+                basis="derived",
                 note=f"mean {m.value:.4g} ± {m.stderr:.2g}; the value is their distance in standard errors",
             )
             for scheme, values in self.schemes.items()

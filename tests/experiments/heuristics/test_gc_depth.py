@@ -6,7 +6,7 @@ import pytest
 
 from netgrain.experiments.heuristics.gc_depth import OUTPUTS, SCHEMES, Config, Result, claims, figure, overview_panels
 
-DEPTHS = (1, 2, 4)
+DEPTHS = (1, 2, 4, 8)
 
 
 def _result(he: float, factor: float) -> Result:
@@ -23,6 +23,7 @@ def test_claims_follow_the_numbers() -> None:
     right = {c.name: c.verdict for c in claims(_result(he=2 * OUTPUTS, factor=0.5))}
     assert right["depth lowers complexity under Glorot"] == right["depth lowers complexity under LeCun"] == "holds"
     assert right["under He the mean does not depend on depth"] == "holds"
+    assert {c.basis for c in claims(_result(he=20, factor=0.5)) if "under He" in c.name} == {"counter"}
     wrong = {c.name: c.verdict for c in claims(_result(he=3 * OUTPUTS, factor=2.0))}
     assert set(wrong.values()) == {"fails"}
 
@@ -35,7 +36,7 @@ def test_panels() -> None:
         theory = next(line for line in ax.lines if line.get_label() == "expectation, exact").get_ydata()
         # 2 × outputs under He; LeCun's halves with every layer, from the outputs at depth 0
         if scheme == "he":
-            assert list(theory) == pytest.approx([20.0] * 3)
+            assert list(theory) == pytest.approx([20.0] * len(DEPTHS))
         if scheme == "lecun":
-            assert [math.log2(OUTPUTS / t) for t in theory] == pytest.approx([1, 2, 4])
+            assert [math.log2(OUTPUTS / t) for t in theory] == pytest.approx(list(DEPTHS))
     assert [p.title for p in overview_panels(result)] == [ax.get_title() for ax in drawn.axes]
