@@ -374,7 +374,8 @@ def _panel(ax: Axes, result: Result, network: str, plane: str) -> None:
     _scatter(ax, pictures[0]["cloud"], 7)
     seen = torch.stack([arrays["seen"].double() for arrays in pictures]).diagonal(dim1=1, dim2=2).mean(0)
     first, second = (f"uᵀGu / λ₁ = {_short(float(v))}" for v in seen)
-    ax.set_xlabel(f"u₁: {first}", fontsize=9)
+    if network == SHALLOW:  # the lowest row
+        ax.set_xlabel(f"u₁: {first}", fontsize=9)
     ax.set_ylabel(f"u₂: {second}", fontsize=9)
     inset = ax.inset_axes((0.015, 0.015, 0.24, 0.24))
     values, vectors = torch.linalg.eigh(pictures[0]["seen"].double())

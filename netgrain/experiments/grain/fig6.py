@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, panels
+from netgrain.experiments.grain.drawing import GREY, dotted, error_bars, legend_below, panels
 from netgrain.experiments.grain.grains import COLOURS, Grain, grains_of, in_order, pictures
 from netgrain.experiments.grain.trials import (
     ImagesConfig,
@@ -224,7 +224,7 @@ def _claim(result: Result, network: str, kind: str, where: str, value: Estimate,
 
 def figure(result: Result) -> Figure:
     networks = in_order(result.accuracy)
-    title = "Directions taken out of the images (their number beside each point), against index and against variance"
+    title = "Directions taken out of the images\n(beside each point: how many)"
     figure, axes = panels(title, (1.0 + 3.6 * len(networks), 7.2), rows=2, columns=len(networks), sharey=True)
     for above, below, network in zip(axes[: len(networks)], axes[len(networks) :], networks, strict=True):
         indices = result.config.networks[network]["indices"]
@@ -236,7 +236,8 @@ def figure(result: Result) -> Figure:
         below.set_xlabel("variance taken out (%)")
     for ax in (axes[0], axes[len(networks)]):
         ax.set_ylabel("test accuracy (%)")
-    axes[0].legend(fontsize=8, loc="lower left")
+    handles, _ = axes[0].get_legend_handles_labels()
+    legend_below(figure, handles, columns=2 if len(networks) == 1 else 4)
     return figure
 
 
