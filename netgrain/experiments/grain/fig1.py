@@ -170,7 +170,7 @@ def _one(grain: Grain, unit: Mapping[str, Any]) -> Outcome:
     exact = plane_axes(grain, unit["plane"], seed)
     axes = exact.float()
     train, test = (
-        doughnut(*axes, unit[n], noise=unit["noise"], seed=derived_seed(seed, "doughnut", n))
+        doughnut(axes[0], axes[1], unit[n], noise=unit["noise"], seed=derived_seed(seed, "doughnut", n))
         for n in ("samples", "tests")
     )
     settings = Settings(lr=unit["lr"], steps=unit["steps"], batch=125, decay="linear")
@@ -196,7 +196,7 @@ def _one(grain: Grain, unit: Mapping[str, Any]) -> Outcome:
 def _decision(model: nn.Module, axes: Tensor, unit: Mapping[str, Any], device: torch.device) -> Tensor:
     """Difference of the logits over the plane, averaged over the same draws of the noise at every point."""
     around = derived_seed(unit["seed"], "around")
-    noise = doughnut(*axes, AROUND, noise=unit["noise"], radii=(1e-9, 1e-9), seed=around).X
+    noise = doughnut(axes[0], axes[1], AROUND, noise=unit["noise"], radii=(1e-9, 1e-9), seed=around).X
     points = (_grid(*axes)[:, None] + noise).flatten(0, 1)
     with torch.no_grad():
         logits = torch.cat([model(x.to(device)).cpu() for x in points.split(512)]).reshape(-1, AROUND, 2).mean(1)

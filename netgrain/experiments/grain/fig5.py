@@ -191,7 +191,7 @@ def result_of(
 ) -> Result:
     scores = {n: {part: list(t.per_cent(part).values()) for part in PARTS} for n, t in trials.items()}
     starts = {n: [start for start, _ in grains[n].blocks] for n in trials}
-    noise, alone = ({n: pilots[n][i] for n in trials} for i in (0, 1))
+    noise, alone = {n: pilots[n][0] for n in trials}, {n: pilots[n][1] for n in trials}
     return Result(config, scores, starts, {n: t.left_out for n, t in trials.items()}, noise, alone)
 
 
@@ -253,7 +253,7 @@ def _claims(result: Result, network: str) -> list[Claim]:
     top = "when u₁ is in the first eigenspace"
     bottom = "when u₁ is in the last eigenspace of the grid"
     linear, circle = (result.accuracy[network][part] for part in ("linear", "circle"))
-    wins = {"note": note, "paper": "non-linear part learnt, contrary to a bias towards the simple"}
+    wins = partial(judged, paper="non-linear part learnt, contrary to a bias towards the simple", note=note)
     out = [
         judged(
             "linear part perfect at the top", f"accuracy on the step alone is at least {PERFECT:g} % {top}",
@@ -263,13 +263,13 @@ def _claims(result: Result, network: str) -> list[Claim]:
             "circle at chance at the top", f"accuracy on the circle alone is at most {GUESSED:g} % {top}",
             mean([row[0] for row in circle]), high=GUESSED, paper="no better than a random guess", note=note,
         ),
-        judged(
+        wins(
             "circle wins at the bottom", f"linear minus non-linear accuracy is negative {bottom}",
-            difference([gap[-1] for gap in gaps]), high=0, **wins,
+            difference([gap[-1] for gap in gaps]), high=0,
         ),
-        judged(
+        wins(
             "circle learnt at the bottom", f"accuracy on the circle alone is at least {PERFECT:g} % {bottom}",
-            mean([row[-1] for row in circle]), low=PERFECT, **wins,
+            mean([row[-1] for row in circle]), low=PERFECT,
         ),
     ]  # fmt: skip
     indices = result.config.networks[network]["indices"]

@@ -53,7 +53,8 @@ def randomly_combined(directions: Tensor, seed: int, label: str) -> Tensor:
     """A unit vector in the span of orthonormal directions, all of them equally likely."""
     generator = torch.Generator().manual_seed(derived_seed(seed, label))
     weights = torch.randn(len(directions), generator=generator, dtype=torch.float64)
-    return torch.tensordot(weights / weights.norm(), directions.double(), 1)
+    vector: Tensor = torch.tensordot(weights / weights.norm(), directions.double(), 1)
+    return vector
 
 
 def orthogonal(u: Tensor, *others: Tensor) -> Tensor:

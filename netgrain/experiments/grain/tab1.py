@@ -13,6 +13,7 @@ networks, 30 to 90 %) for a GPU.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from netgrain.experiments.grain.pruning import NETWORKS, Config, Result, claims, draw, run, with_levels
 
@@ -20,8 +21,12 @@ __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
 COST = 190  # processor seconds at laptop scale
 COVERS = (51,)
-FEW = {"samples": 2000, "batch": 32, "epochs": 3, "seeds": [3, 4]}
-SMALL = {"LeNet": {"width": 1.0}, "ResNet18": {"width": 1 / 8, **FEW}, "ViT": {"width": 1 / 4, **FEW}}
+FEW: dict[str, Any] = {"samples": 2000, "batch": 32, "epochs": 3, "seeds": [3, 4]}
+SMALL: dict[str, dict[str, Any]] = {
+    "LeNet": {"width": 1.0},
+    "ResNet18": {"width": 1 / 8, **FEW},
+    "ViT": {"width": 1 / 4, **FEW},
+}
 WHOLE = {n: {"width": 1.0} for n in NETWORKS}
 PRESETS = {
     "smoke": Config(
