@@ -90,6 +90,10 @@ class NetworksConfig(PlantedConfig):
     steps: Mapping[str, Sequence[int]]  # network → steps for linear, quadratic, sinusoidal labels
     twins: bool = False  # compare G of narrow families with that at full width
 
+    def settings(self, network: str, labels: Labels) -> dict[str, Any]:
+        """How this network is trained on these labels."""
+        return {**self.training[network], "steps": self.steps[network][LABELS.index(labels)]}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneNetworkConfig(PlantedConfig):
@@ -105,8 +109,8 @@ class OneNetworkConfig(PlantedConfig):
         return tuple(line for line in VARIANTS[self.variant] if kind_of(line) in self.labels)
 
 
-# 10,000 samples in batches of 128 are 78 steps an epoch: 30 epochs, LeNet 50, sinusoidal labels 50
-THIRTY, FIFTY = 30 * 78, 50 * 78
+# 10,000 samples in batches of 128 are 78 steps an epoch: in the authors' code 30 epochs, LeNet 50, sinusoidal labels 50
+TWENTY, THIRTY, FIFTY = 20 * 78, 30 * 78, 50 * 78
 PAPER_TRAINING = {"momentum": 0.0, "clip": 0.5, "batch": 128, "decay": "linear"}
 
 
@@ -264,7 +268,7 @@ def curves_by_network(
             about={"name": n} if images is None else {"name": n, "images": images},
             indices=config.grids[n][LABELS.index(kind_of(line))],
             samples=config.samples[n],
-            settings={**config.training[n], "steps": config.steps[n][LABELS.index(kind_of(line))]},
+            settings=config.settings(n, kind_of(line)),
             images=images,
             scale=(scales or {}).get(n),
             audited=n in audited,

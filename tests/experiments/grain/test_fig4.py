@@ -9,6 +9,7 @@ import torch
 from netgrain.experiments.grain import fig4, planted_claims
 from netgrain.experiments.grain.grains import Grain
 from netgrain.experiments.grain.planted_labels import CurveName
+from netgrain.runtime.errors import NetgrainError
 from tests.experiments.grain.planted_curves import FLAT, STEEP, all_curves, curve, verdict
 
 
@@ -43,3 +44,17 @@ def test_fig4_asks_for_more_than_label_noise() -> None:
     assert found["LeNet, linear: more than label noise"].verdict == "holds"
     noisy = replace(curve(*STEEP), ceiling=dict(enumerate(map(list, STEEP))))
     assert verdict(planted_claims.beyond_noise(CurveName("LeNet", "linear"), noisy)) == "fails"
+
+
+def test_paper_scale_has_the_optimiser_of_the_text_and_that_of_the_code() -> None:
+    text = fig4.PRESETS["paper"]
+    code = replace(text, variant="code")
+    assert text.settings("LeNet", "linear") == {
+        "lr": 0.5, "momentum": 0.0, "batch": 128, "decay": "linear", "steps": 20 * 78
+    }  # fmt: skip
+    assert text.settings("ViT", "sinusoidal")["steps"] == 50 * 78
+    assert [code.settings(n, "linear")["steps"] // 78 for n in ("LeNet", "ResNet18")] == [50, 30]
+    assert code.settings("LeNet", "linear")["clip"] == 0.5
+    assert fig4.PRESETS["laptop"].settings("LeNet", "quadratic")["lr"] == 0.2
+    with pytest.raises(NetgrainError, match="variant expects 'text' or 'code', got 'both'"):
+        replace(text, variant="both")
