@@ -26,6 +26,7 @@ from netgrain.experiments.grain import planted_claims
 from netgrain.experiments.grain.grains import Grain, grains_of, images_found, shape_in
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
+    ENDS,
     FIFTY,
     LABELS,
     PAPER_TRAINING,
@@ -95,7 +96,7 @@ PRESETS = {
     "laptop": Config(
         images="auto", size=16, pool=6000, width=None, scale=SPREADS,
         samples={"LeNet": 1000, "ResNet18": 500, "ViT": 500}, tests=2000,
-        grids={"LeNet": (SOME, FEW, FEW), "ResNet18": (FEW,) * 3, "ViT": (FEW,) * 3},
+        grids={"LeNet": (SOME, FEW, FEW), "ResNet18": (FEW, FEW, ENDS), "ViT": (FEW, ENDS, ENDS)},
         training={
             "LeNet": {"lr": 0.2, "batch": 128, "clip": 0.5, **UNTIL_FITTED},
             "ResNet18": {"lr": 1.0, "batch": 32, "clip": 0.25, **UNTIL_FITTED},
