@@ -175,6 +175,24 @@ class LossCurvature:
         """d/dt (Σ_o e_o ∇²ₓf_o) v: left out with equation 6."""
         return self._product(v, "residual_rate")
 
+    def products(self, v: Tensor, *, rates: bool = False) -> dict[str, Tensor]:
+        """Every term of the curvature, or of its rate in time, times v, in one pass.
+
+        Parameters
+        ----------
+        v : Tensor of shape (..., d) or (..., *input_shape)
+            One vector or a batch.
+        rates : bool, default False
+            The terms of the time derivative instead.
+
+        Returns
+        -------
+        dict of str to Tensor
+            ``"gauss_newton"`` and ``"residual"``, or ``"second"``, ``"third"`` and ``"residual_rate"``: what the
+            methods of these names give, float64 in the shape of `v`.
+        """
+        return self._products(v, RATES if rates else TERMS)
+
     # --- how much is left out ---------------------------------------------------------------------------------
 
     @property
@@ -255,9 +273,13 @@ class LossCurvature:
                     grams[a, b] += (terms[a] * terms[b]).sum((1, 2))
         return means, grams
 
-    @one_thread()
     def _product(self, v: Tensor, *names: str) -> Tensor:
         """The sum of some terms times v."""
+        each = list(self._products(v, names).values())
+        return sum(each[1:], each[0])
+
+    @one_thread()
+    def _products(self, v: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
         v = torch.as_tensor(v)
         if v.shape[-1:] != (self.d,) and v.shape[v.dim() - self.X.dim() + 1 :] != self.X.shape[1:]:
             raise NetgrainError(f"expected vectors of shape (…, {self.d}), found {tuple(v.shape)}.")
@@ -269,8 +291,7 @@ class LossCurvature:
                     total[name] += terms[name].sum(1)
             pieces.append(total)
         count = len(self.models) * len(self.X)
-        each = [torch.cat([piece[name] for piece in pieces]) / count for name in names]
-        return sum(each[1:], each[0]).reshape(v.shape)
+        return {name: (torch.cat([piece[name] for piece in pieces]) / count).reshape(v.shape) for name in names}
 
     # --- the derivatives --------------------------------------------------------------------------------------
 

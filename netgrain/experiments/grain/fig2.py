@@ -20,9 +20,10 @@ from torch import Tensor
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import following
 from netgrain.experiments.grain.drawing import band, legend_below, panels
-from netgrain.experiments.grain.following import Inside, Rise
+from netgrain.experiments.grain.following import Rise
 from netgrain.experiments.grain.grains import NARROW, images_found, model_config, pictures, shape_in
 from netgrain.experiments.grain.trials import MORE, Trials, curve_of, joined, left_out, open_subjects, until_decided
+from netgrain.experiments.theory.inclusion import Inside, change_inside
 from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.forms import Dense, Form
@@ -267,7 +268,7 @@ def course_of(steps: Sequence[int], trials: Trials, target: Outcome, slope: Esti
         test=curve_of(o.numbers["test"] for o in good),
         since=[products.since(t, "GSG") for t in times],
         rise=following.highest(products, early, "GSG", "S"),
-        inside=following.change_inside(rows, [0, *early], arrays["top"]),
+        inside=change_inside(rows, [0, *early], arrays["top"]),
         **shared,
     )
 

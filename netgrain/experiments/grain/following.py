@@ -7,18 +7,16 @@ members (or over all, for the plug-in values of the paper's curves) and errors a
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from netgrain.experiments.grain.grains import device_named, make_of, shape_of
-from netgrain.experiments.theory.conjectures import exchangeable, random_share
+from netgrain.experiments.theory.networks import exchangeable
 from netgrain.experiments.theory.statements import cosine
 from netgrain.families.gradients import gradients
 from netgrain.families.members import Family, member
@@ -309,36 +307,3 @@ def highest(products: Products, among: Sequence[int], name: str, other: str) -> 
 def _of_halves(values: Sequence[Estimate]) -> Estimate:
     a, b = values
     return Estimate((a.value + b.value) / 2, math.hypot(a.stderr, b.stderr) / 2, a.n + b.n - 1)
-
-
-@dataclass(frozen=True)
-class Inside:
-    share: Estimate  # of ‖change‖² that a projection on both sides keeps
-    chance: float  # what a random subspace of the same dimension keeps
-    excess: Estimate  # the difference, its error that of both
-
-
-def change_inside(rows: Tensor, among: Sequence[int], V: Tensor) -> Inside:
-    """The share of Σₜ‖Gᵗ⁺¹ − Gᵗ‖² inside the span of V's columns (d, k), over different members."""
-    members, _, probes, d = rows.shape
-    k = V.shape[1]
-    sign = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat_interleave(probes) / probes
-    weights = sign.repeat(members)
-    kept, total, traces = (torch.zeros(members, members, dtype=torch.float64) for _ in range(3))
-    for before, after in itertools.pairwise(among):
-        g = torch.cat([rows[:, after], rows[:, before]], 1).double().flatten(0, 1)
-        for sums, seen in ((kept, g @ V), (total, g)):
-            gram = weights[:, None] * (seen @ seen.T).square() * weights
-            sums += gram.reshape(members, 2 * probes, members, 2 * probes).sum((1, 3))
-        trace = (weights * g.square().sum(1)).reshape(members, -1).sum(1)
-        traces += trace[:, None] * trace
-    n = torch.ones(members, dtype=torch.float64)
-    parts = [distinct_pairs(P, n) for P in (kept, total, traces)]
-    chance = partial(random_share, k, d)
-    spread = float(parts[2].whole / parts[1].whole)
-
-    def excess(inside: Tensor, norm: Tensor, trace: Tensor) -> Tensor:
-        lowest = chance(0.0)
-        return inside / norm - lowest - (chance(1.0) - lowest) * trace / norm
-
-    return Inside(estimate(combined(torch.divide, *parts[:2])), chance(spread), estimate(combined(excess, *parts)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from netgrain.experiments.theory import pooled, relu, statements
+from netgrain.experiments.theory import pooled, relu
 from netgrain.experiments.theory.material import images
 from netgrain.experiments.theory.statements import Job
 from netgrain.geometry.estimate import Estimate
@@ -38,7 +38,7 @@ class WidthCurve:
 def curves(job: Job) -> list[WidthCurve]:
     """Both panels on synthetic images and, at laptop scale, on CIFAR-2 where it is found."""
     found = []
-    size, samples = job.pick(8, 16), job.pick(60, 200)
+    size, samples = job.pick(8, 16, 32), job.pick(60, 200, 1000)
     for real in (False, True) if job.laptop else (False,):
         data = images(job, samples, channels=3, size=size, real=real)
         if real and not data.real:
@@ -51,25 +51,17 @@ def curves(job: Job) -> list[WidthCurve]:
         found.append(WidthCurve("a", data.name, widths, measured, exact))
         net = pooled.pooled(data)
         narrow = [1, 2, 4, 8, 16, 32, 64, 128]
-        measured = [_pooled_corr(net, n, job.pick(1500, 6000), job.generator("figure-7b", n)) for n in narrow]
+        measured = [pooled.sampled_corr(net, n, job.pick(1500, 6000), job.generator("figure-7b", n)) for n in narrow]
         found.append(WidthCurve("b", data.name, narrow, measured, [abs(net.corr(n)) for n in narrow]))
     return found
-
-
-def _pooled_corr(net: pooled.Pooled, n: int, members: int, generator: torch.Generator) -> Estimate:
-    drawn = pooled.sampled_delta(net, n, members, generator)
-    batches = torch.stack([part.mean(0) for part in drawn.chunk(50)])
-    flat = (net.root @ batches @ net.root.T).flatten(1)
-    P = net.seen(net.C).flatten()
-    plug_in = float(flat.mean(0) @ P / flat.mean(0).norm() / P.norm())
-    return statements.corrected(statements.cosine(flat @ flat.T, flat @ P, float(P @ P)), plug_in)
 
 
 def figure_7(found: list[WidthCurve]) -> Figure:
     """|Corr(Δ, S)| of the ReLU network (a) and |Corr(Δ, GSG)| of the pooled one (b) against width."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 3.9), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.1), layout="constrained")
+    figure.suptitle("Widths are ours: the paper names none", fontsize=8, color="0.4")
     titles = {
         "a": ("(a) one hidden ReLU layer, equal variances", "|Corr(Δ, S)|"),
         "b": ("(b) linear convolution with pooling", "|Corr(Δ, GSG)|"),

@@ -10,14 +10,29 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from netgrain.experiments.theory import conjectures, expectations, pooled, relu, theorems
+from netgrain.experiments.contract import SCALES
+from netgrain.experiments.theory import (
+    conjectures,
+    courses,
+    curvature,
+    expectations,
+    isotropy,
+    networks,
+    normalised,
+    pooled,
+    relu,
+    theorems,
+)
+from netgrain.experiments.theory.bounds import clear
+from netgrain.experiments.theory.complexity_statements import COVERS as COMPLEXITY_COVERS
+from netgrain.experiments.theory.complexity_statements import STATEMENTS as COMPLEXITY
 from netgrain.experiments.theory.statements import Job, Statement, StatementCheck
 from netgrain.runtime.errors import known_name
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.threads import one_thread
 
-SCALES = ("smoke", "laptop")
 STATEMENTS: dict[str, StatementCheck] = {
+    "mean-gradient": isotropy.mean_gradient,
     "linear-regression": theorems.linear_regression,
     "theorem-3.1": relu.theorem_31,
     "theorem-3.2": pooled.theorem_32,
@@ -25,9 +40,11 @@ STATEMENTS: dict[str, StatementCheck] = {
     "conjecture-1-sign": conjectures.sign,
     "conjecture-2": conjectures.conjecture_2,
     "proposition-a1": theorems.proposition_a1,
-    "theorem-a2": theorems.theorem_a2,
-    "theorem-a3": theorems.theorem_a3,
+    "theorem-a2": isotropy.theorem_a2,
+    "theorem-a3": isotropy.theorem_a3,
     "corollary-a4": expectations.corollary_a4,
+    "corollary-a4-network": normalised.normalised_networks,
+    "curvature": curvature.curvature,
     "example-a10": theorems.example_a10,
     "lemma-a5": expectations.lemma_a5,
     "lemma-a6": expectations.lemma_a6,
@@ -35,10 +52,34 @@ STATEMENTS: dict[str, StatementCheck] = {
     "moments": expectations.moments,
 }
 
+COVERS: dict[str, tuple[int, ...]] = {  # statement → its numbers in docs/coverage.md
+    "mean-gradient": (7,),
+    "linear-regression": (14,),
+    "theorem-3.1": (15,),
+    "theorem-3.2": (16,),
+    "conjecture-1": (17,),
+    "conjecture-1-sign": (18,),
+    "conjecture-2": (8, 19),
+    "proposition-a1": (21,),
+    "theorem-a2": (23,),
+    "theorem-a3": (24,),
+    "corollary-a4": (25,),
+    "corollary-a4-network": (25,),
+    "curvature": (27, 28),
+    "example-a10": (29,),
+    "lemma-a5": (26,),
+    "lemma-a6": (26,),
+    "lemma-a7": (26,),
+    "moments": (26,),
+}
+
+WORKS = {"geometry": STATEMENTS, "complexity": COMPLEXITY}  # by the study of the work
+
 
 def statements_of(name: str, job: Job) -> list[Statement]:
     """Measure one statement of the table."""
-    return [replace(row, name=name) for row in STATEMENTS[name](job)]
+    covers, check = (COVERS | COMPLEXITY_COVERS)[name], (STATEMENTS | COMPLEXITY)[name]
+    return [replace(row, name=name, covers=covers) for row in check(job)]
 
 
 @one_thread()
@@ -47,10 +88,11 @@ def measure_statements(
     scale: str = "smoke",
     seed: int = 0,
     *,
+    work: str = "geometry",
     data_dir: str | Path | None = None,
     progress: bool | None = None,
 ) -> list[Statement]:
-    """Measure the statements of the paper on geometric inductive biases.
+    """Measure the statements of the paper on geometric inductive biases, or the bounds of geometric complexity.
 
     Each theorem, conjecture, lemma and example becomes one or more numbers. A number comes with its error, with what
     the paper prints, and with what is true; docs/theory.md derives the latter where the two differ.
@@ -59,11 +101,15 @@ def measure_statements(
     ----------
     name : str, optional
         One statement, for example ``"theorem-3.1"``; by default all of them.
-    scale : {"smoke", "laptop"}, default "smoke"
+    scale : {"smoke", "laptop", "paper"}, default "smoke"
         ``"smoke"`` takes seconds and uses synthetic images; ``"laptop"`` takes minutes and uses CIFAR-2 where it is
-        found, otherwise synthetic images.
+        found, otherwise synthetic images; ``"paper"`` uses CIFAR-2 at 3 × 32 × 32, at least 1,000 images and networks
+        at full width, takes hours and wants a GPU.
     seed : int, default 0
         Seed of weights, synthetic images and samples.
+    work : {"geometry", "complexity"}, default "geometry"
+        ``"complexity"`` measures the inequalities behind geometric complexity instead, with how tight they are, on
+        digits.
     data_dir : str or Path, optional
         Folder with CIFAR-10; by default ``$NETGRAIN_DATA`` or the cache folder. If you name a folder, it must have the
         data.
@@ -79,7 +125,7 @@ def measure_statements(
     Raises
     ------
     NetgrainError
-        If the name or the scale is not known, or `data_dir` has no data.
+        If the name, the scale or the work is not known, or `data_dir` has no data.
 
     See Also
     --------
@@ -97,8 +143,9 @@ def measure_statements(
     >>> [s.verdict + "/" + s.corrected for s in measure_statements("moments")]
     ['fails/holds', 'holds/holds', 'fails/holds']
     """
-    chosen = list(STATEMENTS) if name is None else [known_name("statement", name, STATEMENTS)]
-    job = Job(known_name("scale", scale, SCALES) == "laptop", seed, None if data_dir is None else str(data_dir))
+    table = WORKS[known_name("work", work, WORKS)]
+    chosen = list(table) if name is None else [known_name("statement", name, table)]
+    job = Job(known_name("scale", scale, SCALES), seed, None if data_dir is None else str(data_dir))
     found = []
     try:
         with Bar("statements", len(chosen), progress) as bar:
@@ -110,6 +157,7 @@ def measure_statements(
                 found += [replace(row, seconds=seconds / len(rows)) for row in rows]
                 bar.advance()
     finally:
-        conjectures.course.cache_clear()
-        conjectures.geometry.cache_clear()
+        clear()
+        courses.course.cache_clear()
+        networks.geometry.cache_clear()
     return found

@@ -177,7 +177,7 @@ ASSUMPTIONS = "one hidden ReLU layer without biases, SSE, independent zero-mean 
 def theorem_31(job: Job) -> list[Statement]:
     """Corr(Δ, S) at several widths under two laws, and how its angle depends on n and on D."""
     found, misfits = [], []
-    data = images(job, job.pick(60, 500), channels=3, size=job.pick(6, 32))
+    data = images(job, job.pick(60, 500, 1000), channels=3, size=job.pick(6, 32))
     X = data.X.flatten(1)
     D, rank = X.shape[1], effective_rank(X)
     widths = WIDTHS if job.laptop else (32, 128)
@@ -211,10 +211,7 @@ def _rates(job: Job, widths: tuple[int, ...], misfits: list[Estimate], D: int, r
     """Slopes of the part of Δ off S over the part along S (the tangent of their angle), equal variances."""
 
     def along(sizes: Sequence[int], found: list[Estimate], true: list[float]) -> tuple[Estimate, float]:
-        """The measured slope, and that of the exact expression, whose curve is not a straight line: same weights."""
-        tangents = [statements.misfit(Estimate(corr)) for corr in true]
-        weighed = [Estimate(t.value, t * m.stderr / m.value) for t, m in zip(tangents, found, strict=True)]
-        return statements.slope(sizes, found), statements.slope(sizes, weighed).value
+        return statements.slopes(sizes, found, [statements.misfit(Estimate(corr)).value for corr in true])
 
     in_n, true_n = along(widths, misfits, [exact_corr(n, D, 1.0, rank, UNIFORM) for n in widths])
     n, dims, r = 64, (32, 96, 288), 4

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED, finite
+from netgrain.experiments.claims import FAILS, HOLDS, UNDECIDED, Basis, finite
+from netgrain.experiments.contract import SCALES
 from netgrain.geometry.correlation import Deletions, applied, distinct_pairs, jackknife_one
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.randomness import generator_for
 
+T = TypeVar("T")
 SIGMAS = 4.0  # standard errors within which a measured number equals a predicted one
 
 
@@ -49,6 +51,11 @@ class Statement:
         Time of the measurement.
     note : str
         What a reader must know beside the number.
+    basis : {"paper", "derived", "identity", "counter", "own"}
+        What the verdict rests on, as for a claim of an experiment.
+    covers : tuple of int
+        Numbers of the statements of the sources that it settles, as listed in docs/coverage.md; the table in
+        `measuring` fills them in.
     """
 
     name: str = ""
@@ -64,6 +71,8 @@ class Statement:
     claimed_rate: float | None = None
     seconds: float = 0.0
     note: str = ""
+    basis: Basis = "own"
+    covers: tuple[int, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -81,12 +90,22 @@ class Statement:
 class Job:
     """What every check is asked with."""
 
-    laptop: bool
-    seed: int
+    scale: str = "smoke"
+    seed: int = 0
     data_dir: str | None = None
 
-    def pick(self, smoke: int, laptop: int) -> int:
-        return laptop if self.laptop else smoke
+    @property
+    def laptop(self) -> bool:
+        """Whether it is more than smoke."""
+        return self.scale != "smoke"
+
+    @property
+    def paper(self) -> bool:
+        return self.scale == "paper"
+
+    def pick(self, smoke: T, laptop: T, paper: T | None = None) -> T:
+        """The value of the scale; that of laptop scale where the paper's is not another."""
+        return dict(zip(SCALES, (smoke, laptop, laptop if paper is None else paper), strict=True))[self.scale]
 
     def generator(self, *labels: int | str) -> torch.Generator:
         return generator_for(self.seed, "theory", *labels)
@@ -134,11 +153,13 @@ def compared(
     sigmas: float = SIGMAS,
     claimed_rate: float | None = None,
     note: str = "",
+    basis: Basis | None = None,
 ) -> Statement:
     """A row: a number as it was measured against what is predicted, and against what is printed.
 
     A printed number is judged like the predicted one unless `paper` is its verdict; printed words need one.
-    claimed_rate: the printed slope, where the number is a fitted one.
+    claimed_rate: the printed slope, where the number is a fitted one. basis: by default "paper" where what is printed
+    is judged, else "derived" where something is predicted, else "own".
     """
     judged = partial(same, measured, tolerance=tolerance, sigmas=sigmas)
     if paper is None:
@@ -157,6 +178,7 @@ def compared(
         rate=None if claimed_rate is None else measured.value,
         claimed_rate=claimed_rate,
         note=note,
+        basis=basis or ("paper" if paper else "derived" if predicted is not None else "own"),
     )
 
 
@@ -222,6 +244,12 @@ def slope(x: Sequence[float], y: Sequence[Estimate]) -> Estimate:
     leverage = weights * centred / (weights * centred.square()).sum()
     value = float((leverage * values.log()).sum())
     return Estimate(value, float((leverage * spread).square().sum().sqrt()), len(y))
+
+
+def slopes(x: Sequence[int], y: Sequence[Estimate], true: Sequence[float]) -> tuple[Estimate, float]:
+    """The slope of measured values, and that of the true ones with the same weights, as their curve is not straight."""
+    weighed = [Estimate(t, t * m.stderr / m.value) for t, m in zip(true, y, strict=True)]
+    return slope(x, y), slope(x, weighed).value
 
 
 def misfit(corr: Estimate) -> Estimate:

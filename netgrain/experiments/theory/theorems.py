@@ -1,27 +1,22 @@
-"""Linear regression, Proposition A.1, Theorems A.2 and A.3, and the example of App. A.10."""
+"""Linear regression, Proposition A.1, and the example of App. A.10."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from netgrain.experiments.theory import statements
-from netgrain.experiments.theory.pooled import cosine, maps
-from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if, same
+from netgrain.experiments.theory.statements import Job, Statement, compared, holds_if
 from netgrain.families.members import member
-from netgrain.families.probes import Data, Gaussian
+from netgrain.families.probes import Data
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.value import Geometry
-from netgrain.models.mlp import MLP
-from netgrain.runtime.randomness import seeded
 from netgrain.training.evolution import evolution_of
 
 # --- linear regression ------------------------------------------------------------------------------------------------
@@ -119,117 +114,6 @@ def proposition_a1(job: Job) -> list[Statement]:
             claim="(the mean of the head must be zero)",
             corrected=holds_if(shifted > 1e-3),
             note="a head with a mean lets the labels in",
-        ),
-    ]
-
-
-# --- Theorems A.2 and A.3 ---------------------------------------------------------------------------------------------
-
-
-def _plain_cnn(padding_mode: Literal["zeros", "circular"]) -> nn.Module:
-    """Two convolutions and a linear layer, no pooling."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1, padding_mode=padding_mode, bias=False),
-        nn.ReLU(),
-        nn.Conv2d(16, 16, 3, padding=1, padding_mode=padding_mode, bias=False),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(16 * 64, 1, bias=False),
-    )
-
-
-def _border_over_centre(make: Callable[[], nn.Module], members: int, seed: int) -> Estimate:
-    """Mean diagonal entry of G on the corners over that in the middle."""
-    with seeded(seed):
-        G = average_geometry(
-            make, (1, 8, 8), method="sampled", members=members, seed=seed, probe=Gaussian(), probes=4, progress=False
-        )
-    image = G.matrix().diagonal().reshape(8, 8)
-    corner, middle = image[::7, ::7], image[2:6, 2:6]
-    error = math.sqrt(
-        float(corner.std() / corner.mean()) ** 2 / corner.numel()
-        + float(middle.std() / middle.mean()) ** 2 / middle.numel()
-    )
-    value = float(corner.mean() / middle.mean())
-    return Estimate(value, value * error, members)
-
-
-def theorem_a2(job: Job) -> list[Statement]:
-    mlp = average_geometry(
-        partial(MLP, channels=1, image_size=8, outputs=1),
-        (1, 8, 8),
-        method="closed-form",
-        probe=Gaussian(),
-        seed=job.seed,
-    )
-    flat = Estimate(cosine(mlp.matrix(), torch.eye(mlp.d, dtype=torch.float64)))
-    zeros, around = (
-        _border_over_centre(partial(_plain_cnn, padding), job.pick(150, 800), job.seed)
-        for padding in ("zeros", "circular")
-    )
-    row = partial(compared, claim="MLPs and CNNs with ReLU, without pooling or skips: G(x) = c·I")
-    return [
-        row(
-            "Corr(G, I), MLP",
-            flat,
-            assumptions="closed form, x ~ N(0, I)",
-            predicted=1.0,
-            printed=1.0,
-            tolerance=1e-6,
-            note="E[1{φᵀx>0} φφᵀ] = σ²I/2: half a Gaussian has half of the second moment of a whole one",
-        ),
-        row(
-            "corner over middle of the diagonal of G, CNN with zero padding",
-            zeros,
-            assumptions="two 3 × 3 convolutions with zero padding, ReLU, flatten, linear; 8 × 8",
-            predicted=corner_share(),
-            printed=1.0,
-            tolerance=0.08,
-            paper=same(zeros, 1.0),
-            note="pixels at the border are read by fewer filter positions: constant only away from it",
-        ),
-        row(
-            "the same with circular padding",
-            around,
-            assumptions="as above, circular padding",
-            predicted=1.0,
-            printed=1.0,
-            tolerance=0.05,
-        ),
-    ]
-
-
-def corner_share() -> float:
-    """Paths from a corner through two zero-padded 3 × 3 convolutions over those from the middle: ((2 + 3)/9)².
-
-    From the end of a row of pixels: two first steps (stay, in), which leave by 2 and 3 ways; from the middle 3 · 3.
-    """
-    return ((2 + 3) / 9) ** 2
-
-
-def theorem_a3(job: Job) -> list[Statement]:
-    """G of one linear kernel with global average pooling is σ² M Mᵀ; how much of it is off the diagonal."""
-    size = 6
-
-    def make() -> nn.Module:
-        conv = nn.Conv2d(1, 1, 3, bias=False)
-        nn.init.normal_(conv.weight)
-        return nn.Sequential(conv, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-    G = average_geometry(make, (1, size, size), method="closed-form", seed=job.seed).matrix()
-    M = maps(1, size)
-    gap = Estimate(float((G - M @ M.T).norm() / G.norm()))
-    share = Estimate(1 - float(G.diagonal().square().sum() / G.square().sum()))
-    given = f"one 3 × 3 linear kernel on {size} × {size}, global average pooling; closed form"
-    row = partial(compared, assumptions=given, tolerance=1e-5, printed=0.0)
-    return [
-        row("‖G − σ²MMᵀ‖ / ‖G‖", gap, claim="G ∝ Σ_j1 Σ_j2 M_j1 M_j2ᵀ", predicted=0.0),
-        row(
-            "share of ‖G‖² off the diagonal",
-            share,
-            claim="G ∝ Σ_j1 Σ_j2 I_{j1,j2} with I_{j1,j2} = M_j1 M_j2ᵀ diagonal: G is diagonal",
-            predicted=1 - float((M @ M.T).diagonal().square().sum() / (M @ M.T).square().sum()),
-            note="M_j1 M_j2ᵀ takes pixel q of patch j2 to pixel q of patch j1: diagonal only for j1 = j2",
         ),
     ]
 

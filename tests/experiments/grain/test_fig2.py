@@ -10,6 +10,7 @@ from netgrain.data import Dataset, Split
 from netgrain.experiments.grain import fig2
 from netgrain.experiments.grain import following as f
 from netgrain.experiments.grain.trials import Trials
+from netgrain.experiments.theory.inclusion import Inside
 from netgrain.runtime.units import Outcome
 
 
@@ -26,7 +27,7 @@ def _course(rise: Estimate, slope: Estimate, excess: Estimate, left_out: int = 0
     since = [Estimate(v, 0.01, 8) for v in (0.0, -0.1, 0.2)]
     return fig2.Course(
         steps=[0, 1, 5], corr={"GSG": flat, "S": flat, "I": flat}, train=flat, test=flat, since=since,
-        rise=f.Rise(rise, rise, (2, 1)), inside=f.Inside(excess, 0.1, excess), dimension=3, slope=slope, members=8,
+        rise=f.Rise(rise, rise, (2, 1)), inside=Inside(excess, 0.1, excess), dimension=3, slope=slope, members=8,
         left_out=left_out,
     )  # fmt: skip
 

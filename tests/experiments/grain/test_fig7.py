@@ -40,5 +40,6 @@ def test_stored_curves_and_statements_come_back() -> None:
         ("printed", "fails", "it rises"),
         ("not printed", "holds", "0.25 as predicted"),
     ]
+    assert [c.basis for c in found] == ["own", "own"]
     assert found[0].stderr != found[0].stderr  # NaN, which JSON does not have
     assert [ax.get_title()[:3] for ax in fig7.figure(result).axes] == ["(a)", "(b)"]

@@ -66,41 +66,6 @@ def test_corr_of_members_that_are_alike() -> None:
     assert found.stderr == pytest.approx(0, abs=1e-7)
 
 
-def test_share_of_a_change_inside_a_subspace() -> None:
-    rows = torch.zeros(4, 2, 1, 4)
-    rows[:, 0, 0, 0] = rows[:, 1, 0, 1] = 1.0  # from e₀e₀ᵀ to e₁e₁ᵀ
-    axes = torch.eye(4, dtype=torch.float64)
-    assert f.change_inside(rows, [0, 1], axes[:, :2]).share.value == pytest.approx(1)
-    assert f.change_inside(rows, [0, 1], axes[:, 2:]).share.value == pytest.approx(0)
-    half = f.change_inside(rows, [0, 1], axes[:, :1])
-    assert half.share.value == pytest.approx(0.5)
-    assert half.excess.value == pytest.approx(0.5 - half.chance)
-    assert half.chance == pytest.approx(f.random_share(1, 4, 0.0))  # the change has no trace
-    every = f.change_inside(_rows(), [0, 1, 2], torch.eye(6, dtype=torch.float64))
-    assert every.share.value == pytest.approx(1)
-    assert every.chance == pytest.approx(1)
-    assert every.excess.value == pytest.approx(0, abs=1e-9)
-
-
-def test_share_against_matrices() -> None:
-    rows = _rows()
-    G = _matrices(rows)
-    V = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)).Q
-    changes = [G[:, t + 1] - G[:, t] for t in (0, 1)]
-
-    def share(kept: list[int]) -> float:
-        above = below = 0.0
-        for D in changes:
-            for i, j in ((i, j) for i in kept for j in kept if i != j):
-                above += float(((V.T @ D[i] @ V) * (V.T @ D[j] @ V)).sum())
-                below += float((D[i] * D[j]).sum())
-        return above / below
-
-    without = [share([k for k in range(5) if k != i]) for i in range(5)]
-    whole = share(list(range(5)))
-    assert f.change_inside(rows, [0, 1, 2], V).share.value == pytest.approx(5 * whole - 4 * sum(without) / 5)
-
-
 def test_the_highest_point_is_chosen_by_others() -> None:
     """Of pure noise the maximum lies above the start; judged on other members it does not."""
     d = 5

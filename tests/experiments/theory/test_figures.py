@@ -5,7 +5,7 @@ from netgrain.experiments.theory.statements import (
     Job,
 )
 
-JOB = Job(laptop=False, seed=0)
+JOB = Job()
 
 
 def test_figures_show_what_was_measured() -> None:

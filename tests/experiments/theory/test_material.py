@@ -20,8 +20,8 @@ def test_smooth_images_are_standardised_and_their_power_falls_with_frequency() -
 
 
 def test_a_job_has_its_own_images_and_two_labels() -> None:
-    job = Job(laptop=False, seed=0)
-    found, again, other = (images(j, 40, channels=1, size=6) for j in (job, job, Job(laptop=False, seed=1)))
+    job = Job(scale="smoke", seed=0)
+    found, again, other = (images(j, 40, channels=1, size=6) for j in (job, job, Job(scale="smoke", seed=1)))
     assert found.X.shape == (40, 1, 6, 6)
     assert (found.name, found.real) == ("smooth random images 6 × 6", False)
     assert set(found.y.tolist()) == {0, 1}
@@ -32,5 +32,5 @@ def test_a_job_has_its_own_images_and_two_labels() -> None:
 
 def test_a_folder_that_is_named_must_have_the_images(tmp_path) -> None:
     with pytest.raises(NetgrainError):
-        images(Job(laptop=True, seed=0, data_dir=str(tmp_path)), 4, channels=1, size=8)
-    assert not images(Job(laptop=True, seed=0, data_dir=str(tmp_path)), 4, channels=1, size=8, real=False).real
+        images(Job(scale="laptop", seed=0, data_dir=str(tmp_path)), 4, channels=1, size=8)
+    assert not images(Job(scale="laptop", seed=0, data_dir=str(tmp_path)), 4, channels=1, size=8, real=False).real
