@@ -1,11 +1,12 @@
 """Figure 3: how fast the geometry turns and how well random labels are learnt, on data shaped like G and like flip(G).
 
 Claim: on x ~ N(0, G/‖G‖₂) the velocity 1 − Corr(Gᵗ, Gᵗ⁻¹) and the train accuracy are larger than on
-x ~ N(0, flip(G)/‖flip(G)‖₂), for LeNet, ResNet18 and ViT; an MLP has G ∝ I, so both data are one law. flip() moves
-blocks of equal eigenvalues as wholes: with blocks of unequal size the trace changes, too (ViT at 16 × 16: 64 large
-eigenvalues become 192, so flipped data are larger, not only turned). Every member has its own draw of the data, where
-the paper has one for all: Gᵗ is the mean over weights and data. Laptop: 1 × 16 × 16, 256 samples, batches of 64 and
-larger learning rates instead of thousands of steps. Cost: smoke seconds, laptop a minute on two cores, paper a GPU.
+x ~ N(0, flip(G)/‖flip(G)‖₂), for LeNet, ResNet18 and ViT; an MLP has G ∝ I, so both data are one law. On both data the
+change |uᵀ(Gᵗ − G)u| falls with the index of the eigenvector u of G (footnote 4), not along random directions. flip(G)
+has the eigenvalues of G; flip="blocks" moves blocks of equal ones as wholes, which changes the trace. At laptop scale
+every member has its own draw of the data and of the choice that flip(G) has inside blocks, where the paper has one for
+all: Gᵗ is the mean over weights and data. Laptop: 1 × 16 × 16, 256 samples, batches of 64 and larger learning rates
+instead of thousands of steps. Cost: smoke seconds, laptop one to two minutes on two cores, paper a GPU.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import torch
 from netgrain.data.synthetic import gaussian_like
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import following
+from netgrain.experiments.grain.change_by_index import Change, Directions, change_along, draw_change, looks
+from netgrain.experiments.grain.course_claims import index_claims
 from netgrain.experiments.grain.drawing import band, dotted, legend_below, panels
-from netgrain.experiments.grain.grains import NARROW, model_config
+from netgrain.experiments.grain.grains import COLOURS, NARROW, model_config
 from netgrain.experiments.grain.trials import MORE, SeededConfig, Trials, curve_of, joined, open_subjects, until_decided
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
@@ -34,7 +37,8 @@ from netgrain.training.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 115  # processor seconds at laptop scale
+COST = 150  # processor seconds at laptop scale
+COVERS = (9, 10, 20, 35)
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 LAWS = {"G": False, "flip(G)": True}
 Key = TypeVar("Key", bound=Hashable)
@@ -49,6 +53,12 @@ class GaussianConfig(SeededConfig):
     method: str = "auto"  # how G is known: "auto" (closed form; ViT sampled) or "sampled"
     geometry_members: int  # networks behind a sampled G, or points behind a closed form
     probes: int  # points per member at which ∇ₓf is taken
+    flip: str = (
+        "eigenvalues"  # what changes places: single eigenvalues, as in the paper, or whole "blocks" of equal ones
+    )
+    own_data: bool = True  # a draw of the data for every member; else one for all, as in the paper
+    decay: str | None = "linear"  # of the learning rate; the text is silent, the authors' code has it
+    clip: float | None = 0.5  # of the gradient's norm; likewise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +83,7 @@ PRESETS = {
     "paper": Config(
         size=32, widths={}, method="sampled", geometry_members=10_000, samples=10_000, batch=128,
         epochs={"MLP": 50, "LeNet": 100, "ResNet18": 50, "ViT": 50}, lr=dict.fromkeys(NETWORKS, 0.1), probes=16,
-        seeds=25, most_seeds=25, device="best",
+        seeds=25, most_seeds=25, own_data=False, device="best",
     ),
 }  # fmt: skip
 
@@ -96,12 +106,14 @@ class Cell:
         """The training of a seed on either law."""
         snapshots = following.snapshots_by_epoch(self.samples, self.batch, self.epochs, self.every)
         settings = Settings(
-            lr=self.lr, steps=snapshots[-1], batch=self.batch, decay="linear", clip=0.5, snapshots=snapshots
+            lr=self.lr, steps=snapshots[-1], batch=self.batch, decay=config.decay, clip=config.clip, snapshots=snapshots
         )
         shared = {
             "part": "training on Gaussian data",
             "model": dict(model),
             "start": {"method": config.method, "members": config.geometry_members},
+            "flip": config.flip,
+            "data": seed if config.own_data else 0,
             "samples": self.samples,
             "settings": settings.as_dict(),
             "probes": config.probes,
@@ -119,30 +131,42 @@ def train_pairs(
     result: Callable[[dict[str, Geometry], dict[Key, Pair]], R],
     undecided: Callable[[R], Iterable[Key]],
     step: int,
+    by_index: bool = False,
 ) -> R:
-    """Train every cell on data like G and like flip(G) of its network; widths: of the networks, by name."""
+    """Train every cell on data like G and like flip(G) of its network.
+
+    widths: of the networks, by name. by_index: also look at the change of Gᵗ along the eigenvectors of G.
+    """
     shape = (1, config.size, config.size)
     models = {n: model_config(n, shape, activation="relu", width=width) for n, width in widths.items()}
     G = following.starts(runner, models, method=config.method, members=config.geometry_members)
+    along = {n: Directions.of(g) for n, g in G.items()} if by_index else {}
     return until_decided(
         runner,
         partial(_member, G, config.device),
         lambda key, seed: cells[key].units(models[cells[key].network], config, seed),
         # for an MLP both laws are one, which more seeds would only say again
         {k: (config.seeds, config.seeds if c.network == "MLP" else config.most_seeds) for k, c in cells.items()},
-        result=lambda trials: result(G, {key: pair_of(t) for key, t in trials.items()}),
+        result=lambda trials: result(G, {k: pair_of(t, along.get(cells[k].network)) for k, t in trials.items()}),
         undecided=undecided,
         step=step,
     )
 
 
 def _member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, Any]) -> Outcome:
-    """One member on its own draw of the data, with random labels."""
-    m, seed = unit["model"], unit["seed"]
-    flipped = LAWS[unit["law"]]
-    data = gaussian_like(G[m["network"]], unit["samples"], seed=derived_seed(seed, "data like G"), flipped=flipped)
+    """One member on a draw of the data, with random labels."""
+    m, draw = unit["model"], derived_seed(unit["data"], "data like G")
+    H = G[m["network"]]
+    if LAWS[unit["law"]]:
+        H = flipped(H, unit["flip"], draw)
+    data = gaussian_like(H, unit["samples"], seed=draw)
     settings = Settings(**unit["settings"])
-    return following.followed(m, data.X, data.y, settings, seed=seed, i=0, probes=unit["probes"], device=device)
+    return following.followed(m, data.X, data.y, settings, seed=unit["seed"], i=0, probes=unit["probes"], device=device)
+
+
+def flipped(G: Geometry, what: str, seed: int) -> Geometry:
+    """flip(G); the seed is that of the choice inside blocks of equal eigenvalues."""
+    return G.flip_blocks() if what == "blocks" else G.flip(seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +179,8 @@ class Pair:
     velocity: Estimate  # of the mean over epochs: G minus flip(G), over different members
     plug_in: Estimate  # the same from plug-in velocities, as in the paper's curves
     left_out: int  # seeds that diverged on one of the laws
+    distance: dict[str, list[float]]  # law → seed → ‖θ_t − θ_0‖ at the end
+    change: dict[str, Change]  # law → change along the eigenvectors of G, where it is looked at
 
     def gaps(self, epochs: slice) -> list[float]:
         """Accuracy on G minus that on flip(G) for each seed, mean over these epochs (0: before training)."""
@@ -168,13 +194,15 @@ class Pair:
         return f"{self.left_out} diverged seeds left out with their partners" if self.left_out else ""
 
 
-def pair_of(trials: Trials) -> Pair:
+def pair_of(trials: Trials, along: Directions | None = None) -> Pair:
     seeds = list(trials.kept)
     mine = {law: [row[k] for row in trials.kept.values()] for k, law in enumerate(LAWS)}
     accuracy = {law: [o.numbers["train"] for o in found] for law, found in mine.items()}
+    far = {law: [o.numbers["distance"][-1] for o in found] for law, found in mine.items()}
     if len(seeds) < 2:
         nothing = Estimate(math.nan, math.nan, len(seeds))
-        return Pair(seeds, accuracy, {law: [] for law in LAWS}, nothing, nothing, trials.left_out)
+        still = {law: Change.nothing(along) for law in LAWS} if along else {}
+        return Pair(seeds, accuracy, {law: [] for law in LAWS}, nothing, nothing, trials.left_out, far, still)
     rows = {law: torch.stack([o.arrays["rows"] for o in found]) for law, found in mine.items()}
     apart, plain = ({law: following.velocity_of(r, own=own) for law, r in rows.items()} for own in (False, True))
     turned = {
@@ -188,7 +216,9 @@ def pair_of(trials: Trials) -> Pair:
     velocity, plug_in = (
         following.combined(torch.sub, *(following.average(kind[law]) for law in LAWS)) for kind in (apart, plain)
     )
-    return Pair(seeds, accuracy, turned, following.estimate(velocity), following.as_it_stands(plug_in), trials.left_out)
+    change = {law: change_along(r, looks(r.shape[1]), along) for law, r in rows.items()} if along else {}
+    apart_and_plain = following.estimate(velocity), following.as_it_stands(plug_in)
+    return Pair(seeds, accuracy, turned, *apart_and_plain, trials.left_out, far, change)
 
 
 def draw_pair(ax: Any, pair: Pair, every: int = 1) -> None:
@@ -235,8 +265,8 @@ def run(config: Config, runner: Runner) -> Result:
     def result(G: Mapping[str, Geometry], pairs: dict[str, Pair]) -> Result:
         traces = {}
         for n, g in G.items():
-            flipped = g.flip().eigenvalues
-            traces[n] = float(flipped.sum() / flipped[0] * g.eigenvalues[0] / g.eigenvalues.sum())
+            values = flipped(g, config.flip, 0).eigenvalues
+            traces[n] = float(values.sum() / values[0] * g.eigenvalues[0] / g.eigenvalues.sum())
         return Result(config, pairs, traces)
 
     return train_pairs(
@@ -247,6 +277,7 @@ def run(config: Config, runner: Runner) -> Result:
         result=result,
         undecided=lambda result: open_subjects(claims(result)),
         step=2,
+        by_index=True,
     )
 
 
@@ -261,8 +292,9 @@ def claims(result: Result) -> list[Claim]:
             low=0.0 if same else MORE,
             high=0.0 if same else None,
             paper="the same curves" if same else "larger for G",
+            basis="identity" if same else "paper",
         )
-        note = joined(pair.note, SAME if same else "", _trace(result.traces[network]))
+        note = joined(pair.note, SAME if same else "", _flip_note(result, network))
         apart = f"over different members only {pair.velocity.value:.2g} ± {pair.velocity.stderr:.2g}"
         found += [
             judged(
@@ -278,19 +310,33 @@ def claims(result: Result) -> list[Claim]:
                 note=note,
             ),
         ]
+        laws = ("G",) if same else LAWS  # for an MLP both are one
+        found += [c for law in laws for c in index_claims(network, pair.change[law], data=f"data like {law}")]
     return found
 
 
-def _trace(ratio: float) -> str:
-    return "" if abs(ratio - 1) < 1e-6 else f"flipped data have {ratio:.2f} times the trace"
+def _flip_note(result: Result, network: str) -> str:
+    """The variant of flip(G), where it makes a difference."""
+    ratio = result.traces[network]
+    if abs(ratio - 1) < 1e-6:
+        return ""
+    return f"blocks of equal eigenvalues moved as wholes: flipped data have {ratio:.2f} times the trace"
 
 
 def figure(result: Result) -> Figure:
-    title = "Random labels on data shaped like G and like flip(G)"
-    figure, axes = panels(title, (11, 7.4), rows=2, columns=2)
-    for ax, (network, pair) in zip(axes, result.pairs.items(), strict=True):
+    title = (
+        "Random labels on data shaped like G and like flip(G)\n"
+        "below: change along the eigenvectors u of G, in bands of indices; full: absolute, dashed: relative to uᵀGu"
+    )
+    columns = len(result.pairs)
+    figure, axes = panels(title, (4.9 * columns + 1, 8.4), rows=2, columns=columns)
+    for ax, below, (network, pair) in zip(axes[:columns], axes[columns:], result.pairs.items(), strict=True):
         draw_pair(ax, pair)
-        trace = _trace(result.traces[network])
-        ax.set_title(f"{network}, {len(pair.accuracy['G'])} members" + (f" ({trace})" if trace else ""), fontsize=11)
+        ax.set_title(f"{network}, {len(pair.accuracy['G'])} members", fontsize=11)
+        for law, colour in (("G", COLOURS[network]), ("flip(G)", "#000000")):
+            draw_change(below, pair.change[law], colour, f"data like {law}")
+        below.legend(fontsize=8, frameon=False, loc="lower left")
+        if ax is not axes[0]:
+            below.set_ylabel("")
     legend(figure)
     return figure

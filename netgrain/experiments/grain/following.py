@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from netgrain.experiments.grain.grains import device_named, make_of, shape_of
-from netgrain.experiments.theory.networks import exchangeable
+from netgrain.experiments.theory.networks import symmetrised
 from netgrain.experiments.theory.statements import cosine
 from netgrain.families.gradients import gradients
 from netgrain.families.members import Family, member
@@ -31,18 +31,17 @@ from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
-from netgrain.training.settings import Settings
+from netgrain.training.settings import Settings, distance
 from netgrain.training.trained_members import train_member
 
 DIFFERENCE = ("diff", 0, 1)
-PATCH = 8  # of ViT
 TINY = 0.1  # of the first update: slopes are taken from this far behind the start to as far before it
 
 
 # --- G at the start -----------------------------------------------------------------------------------------------
 
 
-def geometry_at_start(m: Mapping[str, Any], *, method: str, members: int) -> Geometry:
+def geometry_at_start(m: Mapping[str, Any], *, method: str, members: int, seed: int = 0) -> Geometry:
     """G over x ~ N(0, I): the closed form where there is one (averaged over so many points x), else (or with
     method="sampled") so many members.
 
@@ -51,15 +50,11 @@ def geometry_at_start(m: Mapping[str, Any], *, method: str, members: int) -> Geo
     make, shape = make_of(m), shape_of(m)
     sampled = method == "sampled" or m["network"] == "ViT"
     options: dict[str, Any] = {"members": members, "workers": 1} if sampled else {"probes": members}
-    G = average_geometry(
-        make, shape, probe=Gaussian(1.0), progress=False, method="sampled" if sampled else "closed-form", **options
-    )
+    how: Literal["sampled", "closed-form"] = "sampled" if sampled else "closed-form"
+    G = average_geometry(make, shape, probe=Gaussian(1.0), progress=False, method=how, seed=seed, **options)
     if m["network"] != "ViT":
         return G
-    channels, pixels = shape[0], shape[1] * shape[2]
-    blocks = G.matrix().reshape(channels, pixels, channels, pixels).diagonal(dim1=0, dim2=2).mean(-1)
-    whole = torch.kron(torch.eye(channels, dtype=torch.float64), exchangeable(blocks, PATCH))
-    return Geometry.from_matrix(whole, shape)
+    return symmetrised(G, shape)
 
 
 def starts(
@@ -95,21 +90,23 @@ def followed(
     device: str,
     tests: tuple[Tensor, Tensor] | None = None,
 ) -> Outcome:
-    """Train member i; rows (snapshots, probes, d) float32, accuracy at every snapshot in per cent."""
+    """Train member i; rows (snapshots, probes, d) float32; at every snapshot accuracy in per cent and ‖θ_t − θ_0‖."""
     make, place = make_of(m), device_named(device)
     trained = train_member(make, X, y, settings, seed=seed, i=i, device=place)
     model = member(make, 0, 0, place)
     points = _points(m, probes, seed, i).to(place)
-    rows, train, test = [], [], []
+    rows, train, test, far = [], [], [], []
     for step in () if trained.diverged else settings.snapshots:
         trained.load_into(model, step=step)
         rows.append(_rows(model, points))
         train.append(100 * accuracy(model, X, y))
+        far.append(distance(trained.snapshots[0], trained.snapshots[step]))
         if tests is not None:
             test.append(100 * accuracy(model, *tests))
     if trained.diverged or not all(bool(torch.isfinite(r).all()) for r in rows):
-        return Outcome({"diverged": True, "train": [], "test": []}, {"rows": torch.zeros(0)})
-    return Outcome({"diverged": False, "train": train, "test": test}, {"rows": torch.stack(rows)})
+        return Outcome({"diverged": True, "train": [], "test": [], "distance": []}, {"rows": torch.zeros(0)})
+    numbers = {"diverged": False, "train": train, "test": test, "distance": far}
+    return Outcome(numbers, {"rows": torch.stack(rows)})
 
 
 def _points(m: Mapping[str, Any], probes: int, seed: int, i: int) -> Tensor:
@@ -256,6 +253,10 @@ class Products:
         plug_in = float(self.along[name][t].mean()) / sizes if sizes > 0 else math.nan
         return estimate(self.corr(t, name), plug_in)
 
+    def between(self, t: int, name: str, other: str) -> Deletions:
+        """Corr(Gᵗ, B) − Corr(Gᵗ, C)."""
+        return combined(torch.sub, self.corr(t, name), self.corr(t, other))
+
     def since(self, t: int, name: str) -> Estimate:
         """Corr(Gᵗ, B) − Corr(G⁰, B) on the same members."""
         return estimate(combined(torch.sub, self.corr(t, name), self.corr(0, name)))
@@ -299,7 +300,7 @@ def highest(products: Products, among: Sequence[int], name: str, other: str) -> 
         curve = {t: mine.since(t, name).value for t in among}
         t = max(curve, key=lambda t: -math.inf if math.isnan(curve[t]) else curve[t])
         rises.append(others.since(t, name))
-        aboves.append(estimate(combined(torch.sub, others.corr(t, name), others.corr(t, other))))
+        aboves.append(estimate(others.between(t, name, other)))
         chosen.append(t)
     return Rise(_of_halves(rises), _of_halves(aboves), (chosen[0], chosen[1]))
 
