@@ -39,7 +39,7 @@ HEURISTICS = (
         title="Complexity under weight decay: the larger λ in L + λ‖θ‖², the smaller the geometric complexity.",
         # Bound behind it: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
         covers=(85, 93),
-        cost=41,
+        cost=101,
         sweeps=(
             Sweep(
                 label="weight decay",
@@ -74,7 +74,7 @@ HEURISTICS = (
         "complexity.",
         # Singular values by one step of persistent power iteration. Bound behind it: GC ≤ (smallest width)·Π σ_max².
         covers=(86, 93),
-        cost=41,
+        cost=75,
         sweeps=(
             Sweep(
                 label="spectral norm",
@@ -115,7 +115,7 @@ HEURISTICS = (
         # Both also change how fast a network fits, so trainings are compared at the same training loss; at fixed steps
         # the effect drowns. Penalties from 3 on diverge.
         covers=(87, 93),
-        cost=94,
+        cost=185,
         steps=20_000,
         sweeps=(
             Sweep(
@@ -152,7 +152,7 @@ HEURISTICS = (
         # For a squared error and an affine map the noise adds exactly (σ²/2)·GC to the loss. The grid begins at 0.05,
         # below which the noise only augments the data and nothing falls.
         covers=(89, 93),
-        cost=27,
+        cost=55,
         sweeps=(
             Sweep(
                 label="input noise",
@@ -172,7 +172,7 @@ HEURISTICS = (
         # The noise is drawn again in every step, so that it cannot be memorised (see gc-label-corruption for noise that
         # can).
         covers=(89, 93),
-        cost=28,
+        cost=55,
         sweeps=(
             Sweep(
                 label="label noise",
@@ -219,7 +219,7 @@ HEURISTICS = (
         # complexity over the squared median margin. The trap is shown beside them: under plain cross-entropy for a
         # fixed number of steps raw complexity *rises*, because larger steps grow the margins faster.
         covers=(88, 91, 93),
-        cost=64,
+        cost=165,
         steps=20_000,
         sweeps=(
             Sweep(
@@ -269,7 +269,7 @@ HEURISTICS = (
         # Two protocols: squared error stopped at 0.05, and cross-entropy with labels smoothed by 0.1 for 1,500 steps;
         # both from an initialisation 1.5 times He's.
         covers=(88, 91, 93),
-        cost=39,
+        cost=120,
         steps=20_000,
         sweeps=(
             Sweep(
@@ -317,7 +317,7 @@ HEURISTICS = (
         # seed, and for each scheme the mean E GC = d · Π(σ²·width) · 2^−(L−1), exact at any width. After training on
         # 400 digits with momentum 0.9 the order is still that of the start, from 0.75 of He's scale on.
         covers=(90, 93),
-        cost=17,
+        cost=40,
         steps=20_000,
         starts=Starts(
             sizes=(64, 100, 100, 10),
