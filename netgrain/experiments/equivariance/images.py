@@ -60,25 +60,35 @@ def two_digits(source: str, size: int, count: int, seed: int, *, part: str = "tr
 
     `source` is "mnist" (28 × 28, normalised as the authors do) or "digits" (8 × 8, enlarged if `size` is larger).
     """
+    images, y, pixels = digit_images(source, PAIR, count, seed, part=part)
     if source == "mnist":
-        split = load_split("mnist", standardise=False, limit=(max(16 * count, 1000), max(16 * count, 1000)), seed=seed)
         centre, spread = MNIST_MOMENTS
     else:
+        centre, spread = float(pixels.mean()), float(pixels.std())
+    X = (images - centre) / spread
+    if X.shape[-1] != size:
+        X = torch.nn.functional.interpolate(X, size=(size, size), mode="bilinear", align_corners=False)
+    return lifted(X[:, 0]), y
+
+
+def digit_images(
+    source: str, pair: tuple[int, int], count: int, seed: int, *, part: str = "train"
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`count` images (2·count, 1, m, m) of each of two digits, chosen by the seed; labels ∓1; all training images."""
+    if source == "mnist":
+        split = load_split("mnist", standardise=False, limit=(max(16 * count, 1000), max(16 * count, 1000)), seed=seed)
+    else:
         split = load_split("digits", standardise=False)
-        centre, spread = float(split.train.X.mean()), float(split.train.X.std())
     data = split.train if part == "train" else split.test
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     chosen = []
-    for digit in PAIR:
+    for digit in pair:
         mine = order[data.y[order] == digit][:count]
         if len(mine) < count:
             raise NetgrainError(f"{source} has {len(mine)} images of the digit {digit} here, {count} were asked for.")
         chosen.append(mine)
-    X = (data.X[torch.cat(chosen)].double() - centre) / spread
-    if X.shape[-1] != size:
-        X = torch.nn.functional.interpolate(X, size=(size, size), mode="bilinear", align_corners=False)
     y = torch.tensor([-1.0] * count + [1.0] * count, dtype=torch.float64)
-    return lifted(X[:, 0]), y
+    return data.X[torch.cat(chosen)].double(), y, split.train.X
 
 
 def mnist_is_here() -> bool:
