@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 HALVINGS = 6  # bands: the last half of the indices, the last half of what is left, and so on
 RESAMPLES = 400  # of the members, for the error of a rank correlation
-BASES = 8  # random ones, in place of the eigenvectors
+BASES = 16  # random ones, in place of the eigenvectors
+WIDE = 16  # random directions in each band: all bands alike, so that no order is to be expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +187,16 @@ def _spread(value: Tensor, again: Tensor, members: int) -> Estimate:
 
 
 def _along_random(rows: Tensor, times: Sequence[int], directions: Directions) -> Estimate:
-    """The control: the same bands of random orthonormal directions."""
+    """The control: as many bands of random orthonormal directions."""
     if directions.few:
         return Estimate(math.nan, math.nan, 0)
-    n, d = torch.ones(len(rows), dtype=torch.float64), rows.shape[-1]
+    n, d, count = torch.ones(len(rows), dtype=torch.float64), rows.shape[-1], len(directions.bands)
+    wide = min(WIDE, d // count)
+    bands = [(k * wide, (k + 1) * wide) for k in range(count)]
     orders = []
     for basis in range(BASES):
-        drawn = torch.randn(d, d, generator=generator_for(basis, "random directions"), dtype=torch.float64)
-        squares = _squares(rows, times, torch.linalg.qr(drawn)[0], directions.bands)
+        drawn = torch.randn(d, count * wide, generator=generator_for(basis, "random directions"), dtype=torch.float64)
+        squares = _squares(rows, times, torch.linalg.qr(drawn)[0].T, bands)
         orders.append(float(rank_correlation(torch.stack([distinct_pairs(P, n).whole for P in squares]))))
     return mean(orders)
 

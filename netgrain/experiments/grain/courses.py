@@ -32,6 +32,7 @@ class Labels:
     curve: list[Estimate]  # of Corr(Gᵗ, GSG), at every snapshot
     early: Estimate  # its mean over the early steps
     random: list[float]  # Corr(Gᵗ, GSG) with random labels
+    rise: Estimate  # of that above its start, mean over the early steps
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,6 +110,11 @@ def _labels(trials: Trials, early: Sequence[int], GSG: Form) -> Labels | None:
         [following.estimate(a) for a in apart],
         following.estimate(following.average([apart[t] for t in early])),
         [random.estimate(t, "GSG").value for t in range(len(apart))],
+        following.estimate(
+            following.average(
+                [following.combined(torch.sub, random.corr(t, "GSG"), random.corr(0, "GSG")) for t in early]
+            )
+        ),
     )
 
 

@@ -258,7 +258,9 @@ def claims(result: Result) -> list[Claim]:
     return [
         c
         for network, course in result.courses.items()
-        for c in course_claims(network, course, adam=config.optimizer == "adam", how=_how(config, network))
+        for c in course_claims(
+            network, course, adam=config.optimizer == "adam", sampled=config.mlp_members, how=_how(config, network)
+        )
     ]
 
 

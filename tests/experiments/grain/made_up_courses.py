@@ -40,7 +40,7 @@ def course(
         steps=[0, 1, 5], corr={"GSG": flat, "S": flat, "I": flat}, train=flat, test=flat, since=since,
         rise=f.Rise(rise, rise, (2, 1)), inside=Inside(excess, 0.1, excess), dimension=3, slope=slope, members=8,
         left_out=left_out, apart=Estimate(0.2 - rise.value, rise.stderr, rise.n), twins=[0.99, 0.98, 0.99],
-        labels=Labels(flat, Estimate(0.2 - rise.value, rise.stderr, rise.n), [0.3] * 3),
+        labels=Labels(flat, Estimate(0.2 - rise.value, rise.stderr, rise.n), [0.3] * 3, rise),
         change=change(rise, order, kind),
         beside=change(Estimate(0.0, 0.001, 8), order, kind) if beside else None,
     )  # fmt: skip

@@ -31,7 +31,7 @@ def test_a_planted_change_is_found() -> None:
     assert (found.order.value, found.order.stderr) == (-1.0, 0.0)
     assert found.relative_order.value == -1.0
     assert found.fall.value == pytest.approx(math.log10(found.absolute[0] / found.absolute[-1]), rel=1e-4)
-    assert abs(found.random.value) < 0.6
+    assert abs(found.random.value) < 4 * found.random.stderr  # bands of random directions are alike
     assert found.random.stderr > 0.05
     rising = c.change_along(_planted(changes.flip(0), starts), [1], directions())
     assert rising.order.value == 1.0

@@ -25,7 +25,7 @@ def test_fig2_claims() -> None:
     }
     found = fig2.claims(fig2.Result(fig2.PRESETS["smoke"], courses, "digits"))
     verdicts = _verdicts(found)
-    assert len(verdicts) == len(found) == 30
+    assert len(verdicts) == len(found) == 34
     assert "MLP: above S" not in verdicts
     assert {v for n, v in verdicts.items() if n.startswith("MLP")} == {"holds"}
     assert {v for n, v in verdicts.items() if n.startswith("LeNet")} == {"fails"}
