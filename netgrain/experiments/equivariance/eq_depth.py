@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 43  # processor seconds at laptop scale
+COVERS = (71, 72)
 
 
 @dataclass(frozen=True)

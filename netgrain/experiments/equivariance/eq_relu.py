@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 38  # processor seconds at laptop scale
+COVERS = (78,)
 ORDER, POINTS = 60, 20
 NETS = {"G-CNN": "group-cnn", "CNN": "circular", "FC": "fully-connected"}
 PAPER = {"G-CNN": "238 → 225", "CNN": "324 → 297", "FC": "313 → 321 (not a gradient)"}

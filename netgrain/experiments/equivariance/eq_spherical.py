@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 33  # processor seconds at laptop scale
+COVERS = (79,)
 DEPTHS = (2, 3)
 SEEN = 35  # coefficients with l < 3: all that the authors' second layer lets through
 NOISES = 64

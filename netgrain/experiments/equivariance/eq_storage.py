@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 28  # processor seconds at laptop scale
+COVERS = (81,)
 NUMBER, INDEX = 4, 2  # bytes
 ENOUGH = 0.99  # same sign on this share of fresh points
 TIE, ZERO = 1e-6, 1e-20

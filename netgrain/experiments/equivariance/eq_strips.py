@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 55  # processor seconds at laptop scale
+COVERS = (76,)
 DEPTH = 3
 STAGES = ("start", "descent", "limit")
 BRIGHTEST = 0.8

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 3  # processor seconds at laptop scale
+COVERS = (74,)
 KINDS = {"any": "random support", "cosets": "constant on cosets", "subgroup": "indicator of a coset"}
 ZERO = 1e-9  # singular values below this share of the largest are zero up to rounding
 

@@ -1,5 +1,6 @@
 """MNIST: epoch 0 and the stand-in."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ def test_epoch_0_claims_and_the_stand_in_are_told() -> None:
     assert right["G-CNN, direct changes as in the authors' plot (authors' rates, summed loss)"] == "fails"  # by −2.3
     assert any("stand in" in c.note for c in judged(1.0, "digits"))
     assert not any("stand in" in c.note for c in judged(1.0, "mnist"))
+    assert any("FC of width 256" in c.note for c in judged(1.0, "mnist"))
+
+
+def test_the_stand_in_needs_no_other_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits are in the package; an import of scikit-learn would fail here."""
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    X, y = images.two_digits("digits", 8, 2, 0)
+    assert X.shape == (4, 512)
+    assert y.tolist() == [-1, -1, 1, 1]
 
 
 def test_mnist_is_looked_for_only_when_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
