@@ -275,6 +275,11 @@ def phase_spread(X: Tensor, u: Tensor) -> float:
     float
         The standard deviation over the images.
 
+    Raises
+    ------
+    NetgrainError
+        If u is not of unit norm, or its shape is not that of an image.
+
     See Also
     --------
     planted : Labels whose `scale` sets it.
