@@ -281,7 +281,7 @@ def _accuracies(ax: Axes, result: Result, network: str) -> None:
     dotted(ax, 10)
     ax.set_ylabel("test accuracy (%)")
     ax.set_title(network, fontsize=11)
-    ax.legend(fontsize=7.5, title="dropped", title_fontsize=8)
+    ax.legend(fontsize=7.5, title="dropped", title_fontsize=8, handlelength=3.4)
 
 
 def _gains(ax: Axes, result: Result, network: str) -> None:
