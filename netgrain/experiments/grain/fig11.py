@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import planted_claims
-from netgrain.experiments.grain.grains import grains_of, images_found, make_of, model_config, shape_in
+from netgrain.experiments.grain.grains import grains_of, make_of, model_config, shape_in
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     GRID,
@@ -32,6 +32,7 @@ from netgrain.experiments.grain.planted_labels import (
     train_curves,
 )
 from netgrain.experiments.grain.trials import joined
+from netgrain.experiments.image_sets import images_found
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

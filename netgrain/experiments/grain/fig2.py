@@ -24,8 +24,9 @@ from netgrain.experiments.grain import following
 from netgrain.experiments.grain.course_claims import MORE_MEMBERS, SHARE, course_claims
 from netgrain.experiments.grain.course_drawing import draw_courses
 from netgrain.experiments.grain.courses import Course, beside_mlp, course_of, mean_slope, rows_of
-from netgrain.experiments.grain.grains import NARROW, images_found, model_config, pictures, shape_in
+from netgrain.experiments.grain.grains import NARROW, model_config, pictures, shape_in
 from netgrain.experiments.grain.trials import Trials, open_subjects, until_decided
+from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.covariance import data_covariance
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner

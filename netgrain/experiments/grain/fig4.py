@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.data.synthetic import Labels
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.grain import planted_claims
-from netgrain.experiments.grain.grains import Grain, grains_of, images_found, shape_in
+from netgrain.experiments.grain.grains import Grain, grains_of, shape_in
 from netgrain.experiments.grain.planted_drawing import Panel, draw_panels
 from netgrain.experiments.grain.planted_labels import (
     ENDS,
@@ -45,6 +45,7 @@ from netgrain.experiments.grain.planted_labels import (
     train_curves,
     twins_of,
 )
+from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.run_folder import Runner

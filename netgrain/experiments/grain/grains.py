@@ -25,7 +25,6 @@ from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.devices import best_device
-from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.units import Outcome
@@ -195,25 +194,6 @@ def _read(outcome: Outcome) -> Grain:
 
 
 # --- images -------------------------------------------------------------------------------------------------------
-
-
-def images_found(runner: Runner, asked: str) -> str:
-    """The set of images that a run uses: what was asked for, or for "auto" cifar10 where it is found, else digits.
-
-    Looked up once and kept in the run folder, so that a run goes on with the images it began with.
-    """
-    (found,) = runner.map(_look, [{"images": asked}], "images")
-    return str(found.numbers["name"])
-
-
-def _look(unit: Mapping[str, Any]) -> Outcome:
-    if unit["images"] != "auto":
-        return Outcome({"name": unit["images"]})
-    try:
-        load_split("cifar10", limit=1, standardise=False)
-    except NetgrainError:
-        return Outcome({"name": "digits"})
-    return Outcome({"name": "cifar10"})
 
 
 @functools.lru_cache(maxsize=4)

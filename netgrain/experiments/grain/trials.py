@@ -17,12 +17,12 @@ from torch import Tensor
 from netgrain.experiments.claims import UNDECIDED, Claim
 from netgrain.experiments.grain.grains import (
     device_named,
-    images_found,
     make_of,
     model_config,
     pictures,
     shape_in,
 )
+from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.run_folder import Runner

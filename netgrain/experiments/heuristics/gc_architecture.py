@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from netgrain.complexity.sweeps import SweepCurve, curve_of
 from netgrain.experiments.claims import Claim, claim
-from netgrain.experiments.grain.grains import images_found
 from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.protocol import Protocol, one
+from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.run_folder import Runner
 

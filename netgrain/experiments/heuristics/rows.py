@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from netgrain.complexity.sweeps import SweepCurve
 from netgrain.experiments.claims import Basis, Claim
 from netgrain.experiments.contract import Experiment
-from netgrain.experiments.grain.grains import images_found
 from netgrain.experiments.heuristics import STUDY
 from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.protocol import Protocol, Scale, along, presets
 from netgrain.experiments.heuristics.starts import Fresh, Starts
+from netgrain.experiments.image_sets import images_found
 from netgrain.runtime.run_folder import Runner
 
 if TYPE_CHECKING:

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.experiments.grain import grains
 from netgrain.experiments.grain.grains import (
     Grain,
     grains_of,
-    images_found,
     in_order,
     make_of,
     model_config,
@@ -72,17 +70,6 @@ def test_names_widths_and_norms() -> None:
     assert model_config("ViT", SHAPE, activation="relu", normed=True)["norm"] == "layer"
     assert model_config("LeNet", SHAPE, activation="relu", normed=True)["norm"] is None
     assert sum(p.numel() for p in make_of(model_config("LeNet", SHAPE, activation="relu"))().parameters()) == 14946
-
-
-def test_digits_stand_in_where_cifar_is_missing_and_a_run_keeps_its_images(
-    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert images_found(runner, "auto") == "digits"
-    monkeypatch.setattr(grains, "load_split", lambda *_, **__: None)  # now it would be found
-    assert images_found(runner, "auto") == "digits"
-    assert images_found(runner, "cifar10") == "cifar10"
 
 
 def test_enlarged_digits() -> None:
