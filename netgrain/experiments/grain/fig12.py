@@ -219,8 +219,8 @@ def draw(result: Result, title: str) -> Figure:
         far = [mean(p.distance[law]) for p in result.pairs.values()]
         error_bars(right, list(result.pairs), far, fmt=style, color="#000000", capsize=3, ms=4, lw=1, label=f"on {law}")
     right.set_ylim(bottom=0)
-    right.set_ylabel("distance from initialisation ‖θ_t − θ_0‖")
-    right.legend(fontsize=8, frameon=False, loc="lower right")
+    right.set_ylabel("distance ‖θ_t − θ_0‖ at the end")
+    right.legend(fontsize=8, frameon=False, loc="upper center")
     last.set(xscale="log", xlabel="samples")
     last.set_ylabel("train accuracy, G − flip(G), points", color=COLOURS["ResNet18"])
     last.set_xticks(list(result.pairs), [f"{n:,}" for n in result.pairs])
