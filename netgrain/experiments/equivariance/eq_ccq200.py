@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 35  # processor seconds at laptop scale
+COVERS = (71,)
 CASES = {(2, "group-cnn"): "G-CNN, depth 2", (3, "group-cnn"): "G-CNN, depth 3", (3, "fully-connected"): "FC, depth 3"}
 SHADES = {(2, "group-cnn"): "#56b4e9", (3, "group-cnn"): "#0072b2", (3, "fully-connected"): HUES["fully-connected"]}
 PAIRS = 2000  # products ρ(g)ρ(h) = ρ(gh) that are tried

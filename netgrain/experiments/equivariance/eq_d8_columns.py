@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST = 49  # processor seconds at laptop scale
+COVERS = (71,)
 DEPTHS = (3, 2)
 LIMITS = {3: 4 * math.sqrt(2), 2: 4.0}  # |β̂|_{2/L}/|β|₂ of (χ₃ − χ₂)/8: two one-dimensional coefficients alike
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 COST = 42  # processor seconds at laptop scale
+COVERS = (77,)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Schatten 2/L of the Fourier coefficients for the G-CNN. All four β have margin 
 labels in turn, so every norm can be taken of every β. At depth 2 (convex) each network must be smallest in its own
 column; at depth 3 the limit is stationary, so it may not be. Control: two starts of one network on the same data, which
 at depth 2 must find the same β. How far two β are apart is the share of new points N(0, I) on which their signs differ.
-Cost: smoke a second, laptop a minute of one core, paper (20 draws) four minutes.
+Cost: smoke a second, laptop half a minute of one core, paper (20 draws) two minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 60  # processor seconds at laptop scale
+COST = 30  # processor seconds at laptop scale
 COVERS = (68,)
 NETS = {"fully-connected": "FC", "diagonal": "diagonal", "circular": "CNN", "group-cnn": "G-CNN"}
 NORMS = {"fully-connected": "ℓ₂", "diagonal": "ℓ", "circular": "ℓ of the DFT", "group-cnn": "Schatten"}

@@ -6,8 +6,8 @@ the gap that is plotted is mostly there at epoch 0, and only the change from it 
 the authors' plain SGD (2 batches of 50, learning rates 2e-6 and for FC 1e-4, 100 epochs) on the mean loss of a
 batch, with which nothing is learnt, and on its sum, which comes near their changes; then normalised gradient descent.
 Where MNIST is not found the digits that come with netgrain, enlarged to 28 × 28, stand in (at smoke scale as they are,
-8 × 8). Images are lifted in the order (row, column, r^a s^b), the last fastest; the CNN is circular over that order. The
-slides show the plot without numbers: 289k and the others are read off the authors' own output. The fully connected
+8 × 8). Images are lifted in the order (row, column, r^a s^b), the last fastest; the CNN is circular over that order.
+The slides show the plot without numbers: 289k and the others are read off the authors' own output. The fully connected
 network has the authors' width 6272 at paper scale and 256 at laptop scale, which notes and figure say; its β at epoch 0
 is Gaussian at either width, its speed is not the same. Cost: smoke two seconds, laptop about 55 s of one core, paper
 (two seeds, the authors' training alone) about 20 minutes and 2 GB.

@@ -40,10 +40,10 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 120  # processor seconds at laptop scale
+COST = 118  # processor seconds at laptop scale
 COVERS = (79, 80)
 DEPTHS = (2, 3)
-FITTED = 0.97  # training accuracy from which a network counts as fitted
+FITTED = 0.93  # the authors' accuracy of their spherical network: below it a network counts as not fitted
 TRAINED = {"upright": False, "rotated": True}
 COLOURS = {"spherical": "#0072b2", "spherical, narrow": "#56b4e9", "CNN": "#e69f00", "FC": "#999999"}
 COLOURS |= {"linear spherical": "#009e73", "linear FC": "#cc79a7"}
@@ -71,7 +71,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(False, 3, 2, 1, 3, 8, 10, 10, 2, 4, 0.01, "adam", 2, 20.0, 1000),
+    "smoke": Config(False, 2, 1, 1, 2, 16, 5, 5, 2, 3, 0.01, "adam", 1, 20.0, 1000),
     "laptop": Config(True, 5, 3, 3, 12, 64, 60, 30, 5, 120, 0.01, "adam", 8, 1e3, 1000),
     "paper": Config(True, 5, 3, 5, 100, 825, 75, 200, 5, 1200, 5e-4, "sgd", 8, 1e4, 1000),
 }
@@ -356,9 +356,8 @@ def figure(result: Result) -> Figure:
         left.plot([], [], "o", color=COLOURS[name], label=name)
     left.axhline(0.5, color="0.5", lw=0.8, ls=":")
     left.set_xticks(range(len(cases)), [f"trained {a},\ntested {b}" for a, b in cases])
-    left.set_ylim(0.3, 1.03)
+    left.set_ylim(0.2, 1.03)
     labelled(left, "accuracy on fresh digits", y="accuracy")
-    legend(left, loc="lower left", ncols=2)
     for at, how in enumerate(TRAINED):
         for k, (name, number) in enumerate((("FC", "FC"), ("depth 2", "2"), ("depth 3", "3"))):
             colour = ("#cc79a7", "#56b4e9", "#009e73")[k]
@@ -372,12 +371,12 @@ def figure(result: Result) -> Figure:
     for name in RELU:
         outcomes = result.trained[name, "upright"]
         means = [outcomes.mean(w) for w in ("start", "end")]
-        right.plot([0, 1], [m.value for m in means], color=COLOURS[name], lw=1.5, label=name)
+        right.plot([0, 1], [m.value for m in means], color=COLOURS[name], lw=1.5)
         for x, m in enumerate(means):
             mean_mark(right, x, m, colour=COLOURS[name])
     right.set_xticks([0, 1], ["initialisation", "end"])
     right.set_xlim(-0.2, 1.2)
     right.set_ylim(bottom=0)
     labelled(right, "ReLU: Fourier ratio of the gradients", y="Schatten 2/3 over ℓ₂")
-    legend(right)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(names), frameon=False)
     return figure

@@ -6,7 +6,7 @@ number of Gaussian points; its rank is not held fixed by us, so how it grows is 
 diagonal network on the same points is the control: sparse in real space whatever |G|, so its rank must grow. Random:
 real functions of rank at most `rank`, whose smallest support over the draws is set against |G|/rank. Entries and
 singular values below a thousandth of the largest count as zero (the limits are exact to about 1e-5).
-Slopes are least squares of log against log |G|, one per seed. Cost: smoke two seconds, laptop two minutes of one core.
+Slopes are least squares of log against log |G|, one per seed. Cost: smoke two seconds, laptop a minute of one core.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 120  # processor seconds at laptop scale
+COST = 60  # processor seconds at laptop scale
 COVERS = (75,)
 DEPTH = 3
 NETS = {"group-cnn": "G-CNN", "diagonal": "diagonal"}
