@@ -7,7 +7,7 @@ BIN := .venv/bin
 # what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
 FRAMEWORKS := tests/complexity/test_callbacks.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
 
-.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house torture format lint types imports clean
+.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -96,6 +96,10 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 
 house: .venv/.dev-installed  ## draw the rooms and their imports for docs/architecture.md, and count what stands in them
 	@$(BIN)/python docs/house.py
+
+pages: .venv/.dev-installed  ## docs/coverage.md and docs/settings.md, made from the experiments
+	@$(BIN)/python docs/coverage.py
+	@$(BIN)/python docs/settings.py
 
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \
