@@ -8,8 +8,10 @@ Slides (b): gradients at the data have a lower Schatten 2/3 ratio in the spheric
 pair), MNIST where it is found, else the bundled digits, projected stereographically, l < 5. As in the authors' code
 the first layer, from S² to SO(3), is fixed (random filters, ReLU), and gradients are taken at its feature maps; their
 second layer has l < 3 (`inner`), ours also all l < 5. The loss is logistic (their cross-entropy of two classes), by
-Adam at laptop scale and plain gradient descent at their rate in the paper preset. Seed 1000 was the pilot for steps and
-rate. Cost: smoke three seconds, laptop two minutes of one core.
+Adam at laptop scale and plain gradient descent at their rate in the paper preset. The pilot (seed 1000, bundled digits)
+chose Adam, its rate and steps, and to centre degree 0 of the maps: normalised descent on plain maps stayed at 50 %. The
+bar for a fit was lowered from 0.97 to the authors' 0.93 after the laptop run; no verdict changed.
+Cost: smoke three seconds, laptop two minutes of one core.
 """
 
 from __future__ import annotations
