@@ -38,6 +38,8 @@ from netgrain.groups.so3 import SO3
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
+from netgrain.training.loop import Optimizer
+from netgrain.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,14 +178,12 @@ def _relu(unit: Mapping[str, Any]) -> Outcome:
 
 
 def _descend(net: nn.Module, X: Tensor, y: Tensor, unit: Mapping[str, Any]) -> float:
-    kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[unit["optimiser"]]
-    optimiser = kind(net.parameters(), lr=unit["lr"])
+    weights = list(net.parameters())
+    optimiser = Optimizer(Settings(optimizer=unit["optimiser"], lr=unit["lr"], momentum=0.0), weights)
     loss = torch.zeros(())
-    for _ in range(unit["steps"]):
+    for step in range(unit["steps"]):
         loss = nn.functional.softplus(-y * net(X)).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        optimiser.update(torch.autograd.grad(loss, weights), step, [None] * len(weights))
     return float(loss.detach())
 
 
