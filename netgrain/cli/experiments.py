@@ -129,7 +129,8 @@ def _judged(found: list[Claim], folder: Path) -> Answer:
     for c in found:
         remarks = "; ".join(filter(None, (c.note, c.needs and f"to decide it: {c.needs}")))
         note = f" [{remarks}]" if remarks else ""
-        rows.append((c.verdict, f"{c.name}: {c.statement}{note}", c.paper, f"{_ours(c)} (n = {c.n})"))
+        rests = c.paper if c.basis == "paper" else "; ".join(filter(None, (f"({c.basis})", c.paper)))
+        rows.append((c.verdict, f"{c.name}: {c.statement}{note}", rests, f"{_ours(c)} (n = {c.n})"))
     shown: list[str | Table] = [
         plain_table(("verdict", "claim", "paper", "ours"), rows),
         f"\nlook at {folder / 'figure.png'}; the numbers are in {folder / 'claims.json'}",
@@ -153,13 +154,20 @@ def _not_run(found: Reproduction) -> str:
 
 
 def _shown(found: Reproduction) -> Iterator[str | Table]:
+    from netgrain.experiments.claims import FAILS, HOLDS, NOT_FITTED, UNDECIDED, counted
+
     if not found.claims:
         return
     rows = [(name, c.name, c.paper, _ours(c), c.verdict) for name, c in found.claims]
     yield plain_table(("experiment", "claim", "paper", "ours", "verdict"), rows)
     claims = [c for _, c in found.claims]
-    count = {v: sum(c.verdict == v for c in claims) for v in ("holds", "undecided", "fails")}
-    yield (
-        f"\n{len(claims)} claims: {count['holds']} hold, {count['undecided']} are undecided, {count['fails']} fail. "
-        f"{found.wall / 60:.1f} minutes.\nthe scorecard is in {found.folder / 'reproduction.md'}"
-    )
+    for what, those in (
+        ("Statements of the sources", [c for c in claims if c.basis == "paper"]),
+        ("All claims", claims),
+    ):
+        count = counted(those)
+        yield (
+            f"{what}: {len(those)}, of which {count[HOLDS]} hold, {count[UNDECIDED]} are undecided, "
+            f"{count[FAILS]} fail and {count[NOT_FITTED]} are not fitted."
+        )
+    yield f"{found.wall / 60:.1f} minutes.\nthe scorecard is in {found.folder / 'reproduction.md'}"

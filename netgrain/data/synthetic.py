@@ -258,7 +258,7 @@ def planted(
 
 
 def phase_spread(X: Tensor, u: Tensor) -> float:
-    """Standard deviation of x̄·u, in radians: how fast the sine of sinusoidal labels turns over these images.
+    """Standard deviation of x̄·u in radians: how fast sinusoidal labels turn.
 
     x̄ is x with each channel scaled to variance 1. The sine changes its sign every π radians, so at 10 radians a label
     changes about a dozen times between −2 and 2 standard deviations.

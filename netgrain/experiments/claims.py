@@ -79,7 +79,7 @@ class Claim:
 
     @property
     def needs(self) -> str:
-        """What would decide a claim that is not decided, if value and spread stay; else empty."""
+        """What would decide an open claim if value and spread stay; else empty."""
         if self.verdict == NOT_FITTED:
             return "training until the training data are fitted"
         if self.verdict != UNDECIDED:

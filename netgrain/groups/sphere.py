@@ -199,7 +199,8 @@ class Sphere:
     def correlate(self, x: Tensor, w: Tensor) -> list[Tensor]:
         """Correlation of two functions on the sphere: a function on SO(3).
 
-        (x ⋆ w)(R) = ∫ x(Rω) w(ω) dω. If x is rotated by Q, the result is moved by Q from the left: (x ∘ Q⁻¹) ⋆ w = (x ⋆ w)(Q⁻¹ R).
+        (x ⋆ w)(R) = ∫ x(Rω) w(ω) dω. If x is rotated by Q, the result is moved by Q from the left:
+        (x ∘ Q⁻¹) ⋆ w = (x ⋆ w)(Q⁻¹ R).
 
         Parameters
         ----------

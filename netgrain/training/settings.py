@@ -124,7 +124,8 @@ class Settings:
         yield "snapshots", inside, f"numbers of updates from 0 to steps={self.steps}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, `microbatch` only where it is asked for: it changes no more than rounding."""
+        """Plain values for JSON; `microbatch` only where it is asked for."""
+        # it changes no more than rounding, so that units without it keep their names
         found = {**asdict(self), "snapshots": list(self.snapshots)}
         return {name: value for name, value in found.items() if name != "microbatch" or value is not None}
 

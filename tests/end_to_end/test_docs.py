@@ -73,10 +73,13 @@ def test_every_command_shows_examples() -> None:
 
 
 @pytest.mark.parametrize("line", sorted({*help_examples(), *printed(), *in_prose()}))
-def test_the_command_line_takes_what_is_shown(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its words and options; the user's own files, which are looked for at once, need not be here."""
+def test_the_command_line_takes_what_is_shown(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words and options. Models and data are looked for at once: the reader's data are here by name only."""
     monkeypatch.setattr("netgrain.cli.options.check_name", lambda *_: None)
-    monkeypatch.setattr("netgrain.cli.options.format_of", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path, tmp_path / "out" / "demo"):
+        (folder / "photos").mkdir(parents=True)
+        (folder / "my.npz").touch()
     parsed(line)
 
 

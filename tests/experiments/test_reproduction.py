@@ -91,7 +91,8 @@ def test_the_command_writes_both_files_and_refuses_what_it_must(
     out = tmp_path / "run"
     code, text, progress = invoke("--scale", "smoke", "--only", "gc-l2", "--out", str(out), "--engine", "local")
     assert code == 0
-    assert "2 hold" in text
+    assert "Statements of the sources: 3, of which 0 hold, 3 are undecided, 0 fail and 0 are not fitted." in text
+    assert "All claims: 4, of which 0 hold, 4 are undecided, 0 fail and 0 are not fitted." in text
     assert "gc-l2 (1 of 1)" in progress
     rows = json.loads((out / "reproduction.json").read_text())
     assert {"experiment", "claim", "paper", "ours", "stderr", "verdict", "seconds"} <= set(rows[0])
@@ -148,7 +149,7 @@ def test_the_command_says_what_was_not_run_and_exits_with_2(
     assert last == (
         "error: gc-spectral was not run: CIFAR-10 was not found; fetch it. Then run the same command with --resume."
     )
-    assert ("claims: 2 hold" in result.stdout) == claims
+    assert ("All claims: 4, of which" in result.stdout) == claims
     assert "0 claims" not in result.stdout
     again = CliRunner().invoke(app, ["reproduce", *out, "--only", "gc-spectral", *also, "--resume"])
     assert again.exit_code == 0

@@ -11,6 +11,7 @@ import netgrain as ng
 from tests.geometry.networks import geometries
 
 
+@pytest.mark.quick
 def test_blocks_cover_everything_once(G: ng.Geometry) -> None:
     blocks = G.blocks()
     assert blocks[0].start == 0

@@ -24,6 +24,7 @@ def points(theta: Tensor, phi: Tensor) -> Tensor:
     return torch.stack([theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos()], -1)
 
 
+@pytest.mark.quick
 def test_harmonics_are_scipys_up_to_sign_and_phase() -> None:
     """Y_{l,±m} = √2 Re, Im of scipy's complex Y_lm, times √(4π) for mass one; signs are a convention."""
     phi, theta, _ = some_angles(7)

@@ -178,7 +178,7 @@ def _relu(unit: Mapping[str, Any]) -> Outcome:
 
 
 def _descend(net: nn.Module, X: Tensor, y: Tensor, unit: Mapping[str, Any]) -> float:
-    weights = list(net.parameters())
+    weights: list[Tensor] = list(net.parameters())
     optimiser = Optimizer(Settings(optimizer=unit["optimiser"], lr=unit["lr"], momentum=0.0), weights)
     loss = torch.zeros(())
     for step in range(unit["steps"]):

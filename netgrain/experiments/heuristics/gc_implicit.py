@@ -297,7 +297,7 @@ def figure(result: Result) -> Figure:
     weights.set_ylabel("distance of the weights", fontsize=MEDIUM)
     _lines(epochs, result.config.epoch_rates, result.epochs)
     epochs.set_title(f"Mean over all orders of {result.config.batches} minibatches,\nafter one epoch", fontsize=LARGE)
-    for colour, (name, rows) in zip(COLOURS, result.same_loss.items(), strict=False):
+    for colour, (name, rows) in zip(COLOURS, _in_order(result.same_loss), strict=False):
         values = [mean([100 * (row[j] - 1) for row in rows if math.isfinite(row[j])]) for j in range(len(rows[0]))]
         errors = [0.0 if math.isnan(v.stderr) else v.stderr for v in values]
         losses.errorbar(
@@ -315,11 +315,16 @@ def figure(result: Result) -> Figure:
     return figure  # fmt: skip
 
 
+def _in_order(found: Mapping[str, list[list[float]]]) -> list[tuple[str, list[list[float]]]]:
+    """As in WORDS: what is read back from a folder comes in another order."""
+    return [(name, found[name]) for name in WORDS if name in found]
+
+
 def _lines(ax: Axes, rates: Sequence[float], found: Mapping[str, list[list[float]]]) -> None:
     """Geometric means over seeds, with the fitted power of each."""
     from netgrain.geometry.plots import COLOURS
 
-    for colour, (name, rows) in zip(COLOURS, found.items(), strict=False):
+    for colour, (name, rows) in zip(COLOURS, _in_order(found), strict=False):
         middle = [math.exp(sum(math.log(row[j]) for row in rows) / len(rows)) for j in range(len(rates))]
         power = mean([order(rates, row) for row in rows])
         ax.plot(rates, middle, color=colour, marker="o", ms=4, label=f"{WORDS[name]}: power {power.value:.2f}")

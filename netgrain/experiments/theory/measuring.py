@@ -92,7 +92,7 @@ def measure_statements(
     data_dir: str | Path | None = None,
     progress: bool | None = None,
 ) -> list[Statement]:
-    """Measure the statements of the paper on geometric inductive biases, or the bounds of geometric complexity.
+    """Measure the statements of a work: its theorems, conjectures and bounds.
 
     Each theorem, conjecture, lemma and example becomes one or more numbers. A number comes with its error, with what
     the paper prints, and with what is true; docs/theory.md derives the latter where the two differ.
