@@ -28,19 +28,19 @@ COST = 90  # processor seconds at laptop scale
 COVERS = (90, 91)
 SCHEMES = {"he": "He", "glorot": "Glorot", "lecun": "LeCun"}
 WIDTH, OUTPUTS = 100, 10
-PART = 100  # networks of one unit
 
 
 @dataclass(frozen=True)
 class Config:
     depths: tuple[int, ...]  # hidden layers
-    networks: int  # hundreds of He networks at each depth: their mean is compared with theory
-    others: int  # hundreds of networks of each other scheme
+    networks: int  # units of He networks at each depth: their mean is compared with theory
+    others: int  # units of networks of each other scheme
     seeds: int  # curves of one network per depth
+    part: int = 100  # networks of one unit
 
 
 PRESETS = {
-    "smoke": Config(depths=(1, 2, 4), networks=1, others=1, seeds=2),
+    "smoke": Config(depths=(1, 2, 4), networks=1, others=1, seeds=2, part=20),
     "laptop": Config(depths=(1, 2, 4, 8, 16, 32), networks=10, others=1, seeds=5),
     "paper": Config(depths=(1, 2, 4, 8, 16, 32, 64), networks=100, others=10, seeds=5),
 }
@@ -67,8 +67,9 @@ def run(config: Config, runner: Runner) -> Result:
     ]
     units = [
         # schemes differ by factors only: with the same random numbers they would be one measurement
-        {"sizes": _sizes(d), "scheme": s, "scale": 1.0, "seed": part + 1000 * list(SCHEMES).index(s), "count": PART}
+        {"sizes": _sizes(d), "scheme": s, "scale": 1.0, "seed": part + 1000 * order, "count": config.part}
         for s, d, part in asked
+        for order in [list(SCHEMES).index(s)]
     ]
     found: dict[str, dict[int, list[float]]] = {s: {d: [] for d in config.depths} for s in SCHEMES}
     for (s, d, _), values in zip(asked, at_start(runner, "gc-depth", units, "depths"), strict=True):
