@@ -48,7 +48,7 @@ quick: .venv/.dev-installed  ## one contract or oracle test of each file, in und
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
 
 test: .venv/.dev-installed  ## the tests and doctests, five to six minutes on two cores
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not ray" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not ray and not slow" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%)
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \
@@ -61,10 +61,11 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, a Ray cluster, the report page in Chromium (skipped where there is none)
+test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 	@$(BIN)/python -m pytest -m ray tests/runtime
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""One thread per test process: two processes with two threads each fight over two cores. What needs Ray is marked."""
+"""One thread per test process, since two processes with two threads each fight over two cores; slow tests are marked."""
 
 import pytest
 
@@ -6,9 +6,34 @@ from netgrain.runtime.threads import one_thread_for_good
 
 one_thread_for_good()
 
+# tests of more than four seconds of one core: `make test` leaves them to `make test-more`
+SLOW = {
+    "tests/cli/test_geometry.py": ("test_real_process_interrupted_by_the_keyboard",),
+    "tests/end_to_end/test_demo.py": ("test_small_demo_writes_everything",),
+    "tests/end_to_end/test_examples.py": ("test_example",),
+    "tests/experiments/test_contract.py": tuple(
+        f"test_contract[{name}]"
+        for name in (
+            *("fig1", "fig2", "fig3", "fig4", "fig8", "fig9", "fig10", "fig12", "fig14", "probes"),
+            *("eq-d8-columns", "eq-d8-gaussians", "eq-ordering"),
+        )
+    ),
+    "tests/experiments/test_registry.py": ("test_paper_settings_run_from_start_to_end",),
+    "tests/experiments/test_reproduction.py": ("test_killed_at_random_moments_and_resumed_gives_the_same_scorecard",),
+    "tests/geometry/test_closed.py": (
+        *("test_batch_norm_with_data_statistics", "test_layer_norm_has_no_origin_but_a_wide_limit"),
+        *("test_residual_relu_observes_members", "test_relu_with_gaussian_probes"),
+    ),
+    "tests/models/test_specs.py": ("test_family_works_in_a_spawned_process",),
+    "tests/runtime/test_on_slurm.py": ("test_slurm_in_its_local_mode",),
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the Ray cluster are in its xdist group; `make test` leaves them to `make test-more`."""
+    """Tests that share the Ray cluster are in its xdist group; they and slow ones are run by `make test-more`."""
     for item in items:
         if any("ray" in group.args for group in item.iter_markers("xdist_group")):
             item.add_marker(pytest.mark.ray)
+        file, _, test = item.nodeid.partition("::")
+        if {test, test.partition("[")[0]} & set(SLOW.get(file, ())):
+            item.add_marker(pytest.mark.slow)
