@@ -1,4 +1,4 @@
-"""One thread per test process, since two processes with two threads each fight over two cores; slow tests are marked."""
+"""One thread per test process, since two with two threads each fight over two cores; slow tests are marked."""
 
 import pytest
 
