@@ -47,7 +47,7 @@ demo: setup  ## four geometries, files to try things on, figures 9 and 1 with th
 quick: .venv/.dev-installed  ## one contract or oracle test of each file, in under a minute
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
 
-test: .venv/.dev-installed  ## the tests and doctests, five to six minutes on two cores
+test: .venv/.dev-installed  ## the tests and doctests, five minutes on two cores
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not ray and not slow" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%)
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
