@@ -26,6 +26,7 @@ LIST_EXAMPLES = "  netgrain list"
 RUN_EXAMPLES = """  netgrain run fig9
   netgrain run fig1 --scale smoke --out out/try
   netgrain run fig1 --resume
+  netgrain run fig4 --variant code
   netgrain run fig10 --dry-run
   netgrain run fig10 --engine ray --address 10.0.0.1:6379 --workers 64"""
 CLAIMS_EXAMPLES = "  netgrain claims out/fig1-laptop"
@@ -52,17 +53,25 @@ def run(
     out: Annotated[Path | None, out_folder("The run folder (default: out/EXPERIMENT-SCALE).")] = None,
     resume: Resume = False,
     data_dir: DataDir = None,
+    variant: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Settings of the paper's text or of the authors' code, where they differ (default: the experiment's own).",
+        ),
+    ] = None,
     dry_run: DryRun = False,
 ) -> Answer:
     """Run an experiment of the paper into a folder, draw its figure and judge its claims."""
-    folder = out or Path("out") / f"{experiment}-{scale}"
-    from netgrain.experiments.registry import preset, run_experiment
+    folder = out or Path("out") / "-".join(filter(None, (experiment, scale, variant)))
+    from netgrain.experiments.registry import in_variant, preset, run_experiment
 
-    preset(experiment, scale)  # names first, before a folder is made
+    changes = in_variant(experiment, variant)
+    preset(experiment, scale, changes)  # names first, before a folder is made
     with _running(folder, data_dir) as engine:
         if dry_run:
-            return plan.of_experiments([experiment], scale, {experiment: folder}, folder)
-        finished = run_experiment(experiment, scale, folder, engine=engine, resume=resume)
+            return plan.of_experiments([experiment], scale, {experiment: folder}, folder, changes)
+        finished = run_experiment(experiment, scale, folder, engine=engine, resume=resume, changes=changes)
     return _judged(finished.claims, folder)
 
 

@@ -23,12 +23,20 @@ EXAMPLES = """  netgrain plan run fig10
 MANY = 3  # experiments from which on one unit of each stage is measured
 
 
-def of_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path], out: Path) -> Answer:
+def of_experiments(
+    names: Sequence[str],
+    scale: str,
+    folders: Mapping[str, Path],
+    out: Path,
+    changes: dict[str, Any] | None = None,
+) -> Answer:
     """What running these experiments would cost."""
-    return answer(plan_experiments(names, scale, folders), out)
+    return answer(plan_experiments(names, scale, folders, changes), out)
 
 
-def plan_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Path]) -> Cost:
+def plan_experiments(
+    names: Sequence[str], scale: str, folders: Mapping[str, Path], changes: dict[str, Any] | None = None
+) -> Cost:
     """The costs of experiments, each as one stage if there are several."""
     from netgrain.experiments.registry import plan_experiment
     from netgrain.runtime.cost import SAMPLES, Cost
@@ -38,7 +46,8 @@ def plan_experiments(names: Sequence[str], scale: str, folders: Mapping[str, Pat
     said: dict[str, list[str]] = {}
     with Bar("measuring", len(names)) as bar:
         for name in names:
-            found = plan_experiment(name, scale, folders[name], samples=1 if len(names) >= MANY else SAMPLES)
+            samples = 1 if len(names) >= MANY else SAMPLES
+            found = plan_experiment(name, scale, folders[name], samples=samples, changes=changes)
             whole.stages += found.stages if len(names) == 1 else _together(name, found)
             for note in found.notes:
                 said.setdefault(note, []).append(name)

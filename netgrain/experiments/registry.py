@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -154,6 +154,22 @@ def preset(name: str, scale: str, changes: dict[str, Any] | None = None) -> Any:
     return experiment.Config(**values)
 
 
+def in_variant(name: str, variant: str | None) -> dict[str, Any]:
+    """The changes of a configuration that choose the text's settings or those of the authors' code.
+
+    >>> in_variant("fig4", "code"), in_variant("tab1", "text"), in_variant("fig9", None)
+    ({'variant': 'code'}, {'variants': ('text',)}, {})
+    """
+    if variant is None:
+        return {}
+    known = {f.name for f in fields(find(name).Config)}
+    if not {"variant", "variants"} & known:
+        raise NetgrainError(f"{name} has no variants: the text and the authors' code agree on it; leave --variant out.")
+    if variant not in ("text", "code"):
+        raise NetgrainError(f"variant expects 'text' or 'code', got {variant!r}.")
+    return {"variant": variant} if "variant" in known else {"variants": (variant,)}
+
+
 def run_experiment(
     name: str,
     scale: str,
@@ -257,9 +273,11 @@ def _concluded(experiment: Experiment, config: Any, runner: Runner) -> Finished:
     return Finished(name, folder.path, claims, runner.computed, panels)
 
 
-def plan_experiment(name: str, scale: str, out: Path, *, samples: int = SAMPLES) -> Cost:
+def plan_experiment(
+    name: str, scale: str, out: Path, *, samples: int = SAMPLES, changes: dict[str, Any] | None = None
+) -> Cost:
     """The stages of an experiment, as far as they can be seen from here."""
-    config = preset(name, scale)
+    config = preset(name, scale, changes)
     planner = CostEngine(samples=samples)
     explore(partial(find(name).run, config, PlanningRunner(out, planner)), planner.plan)
     if any(f.startswith("most_") for f in vars(config)):

@@ -42,6 +42,8 @@ def test_run_and_claims_from_the_shell(tmp_path: Path) -> None:
         ("run", "fig9", "--scale", "huge"): "expected one of smoke, laptop, paper",
         ("run", "fig9", "--engine", "cloud", "--out", str(tmp_path / "x")): "local, processes, ray, slurm",
         ("claims", str(tmp_path)): "is not a run",
+        ("run", "fig9", "--variant", "code", "--out", str(tmp_path / "x")): "fig9 has no variants",
+        ("run", "fig4", "--variant", "coed", "--out", str(tmp_path / "x")): "variant expects 'text' or 'code'",
     }.items():
         code, _, err = _invoke(*arguments)
         assert code == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netgrain import NetgrainError
-from netgrain.experiments.registry import conclude_again, find, names, preset, run_experiment
+from netgrain.experiments.registry import conclude_again, find, in_variant, names, preset, run_experiment
 from netgrain.runtime.processes import Processes
 from tests.experiments.conftest import SmokeRun
 
@@ -59,3 +59,9 @@ def test_paper_settings_run_from_start_to_end(name: str, tmp_path: Path) -> None
     finished = run_experiment(name, "paper", tmp_path / "run", changes=TINY[name])
     assert finished.claims
     assert [c.as_dict() for c in conclude_again(tmp_path / "run").claims] == [c.as_dict() for c in finished.claims]
+
+
+def test_a_variant_is_a_change_of_the_configuration() -> None:
+    text, code = (preset("fig2", "paper", in_variant("fig2", v)) for v in ("text", "code"))
+    assert text.rate("MLP") != code.rate("MLP")
+    assert preset("tab1", "laptop", in_variant("tab1", "code")).variants == ("code",)
