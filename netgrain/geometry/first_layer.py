@@ -53,9 +53,14 @@ class FirstLayer(Entry):
         layer = models[0].get_submodule(self.name)
         return torch.stack([self._as_rows(layer, one) for one in g])
 
+    def positions_last(self, layer: nn.Module, g: Tensor) -> Tensor:
+        """Gradients at the layer's output as (points, channels, positions)."""
+        if isinstance(layer, nn.modules.conv._ConvNd):
+            return g.flatten(2)
+        return g.reshape(len(g), self.positions, -1).mT
+
     def _as_rows(self, layer: nn.Module, g: Tensor) -> Tensor:
-        flat = g.flatten(2) if isinstance(layer, nn.modules.conv._ConvNd) else g.reshape(len(g), self.positions, -1).mT
-        rows = flat.flatten(0, 1)
+        rows = self.positions_last(layer, g).flatten(0, 1)
         return rows if self.transposed is None else torch.cat([rows, rows[:, self.transposed.to(rows.device)]])
 
     def form(self, source: Form) -> Form:

@@ -59,6 +59,10 @@ class Form(ABC):
     def inner(self, other: Form) -> float:
         """⟨G, H⟩ = tr(GᵀH)."""
 
+    def diagonal(self) -> Tensor:
+        """The entries G_pp, shape (size,)."""
+        return self.dense().diagonal()
+
     def part_traces(self) -> Tensor:
         """tr A_i, shape (parts,)."""
         return torch.tensor([self.part(i).trace() for i in range(self.parts)], dtype=torch.float64)
@@ -264,6 +268,12 @@ class Factored(Form):
 
     def trace(self) -> float:
         return float(self._row_norms2().sum()) * self.weight
+
+    def diagonal(self) -> Tensor:
+        squares = torch.zeros(self.size, dtype=torch.float64)
+        for rows in in_slices(self.rows):
+            squares += rows.double().square().sum(0)
+        return squares * self.weight
 
     def part_traces(self) -> Tensor:
         if not self.parts:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from netgrain.closed_form.kronecker_sums import compressed, written_out
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form, in_slices
+from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form
 from netgrain.runtime.errors import NetgrainError
 
 SPREAD_PARTS = 32  # parts of a spread form are formed densely one by one
@@ -160,13 +160,7 @@ class Spread(Form):
 
     def trace(self) -> float:
         # tr Σ_Δ S_Δ Q S_Δᵀ = Σ_q Q_qq · (entries of window q inside the image)
-        source = self.source
-        if isinstance(source, Factored):
-            squares = torch.zeros(source.size, dtype=torch.float64)
-            for rows in in_slices(source.rows):
-                squares += rows.double().square().sum(0)
-            return float(squares @ self._cover) * source.weight
-        return float(source.dense().diagonal() @ self._cover)
+        return float(self.source.diagonal() @ self._cover)
 
     def part_inner(self, other: Form) -> Tensor:
         return self._batched.part_inner(Dense(self.stem.pull(other.dense())))

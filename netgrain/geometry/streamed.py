@@ -1,0 +1,243 @@
+"""Members of an input too large for a dense matrix: rows while they fit, products for the error, sums on lattices.
+
+Every member is handed over once. What is known of it afterwards are its products with a few fixed vectors (`probed`),
+from which the expected Corr with the truth follows without holding parts, and its sums inside residue classes of
+positions (`lattice`). Where the truth lies on such a lattice, or treats positions alike, an estimate that is projected
+there has far less noise: a flat spectrum over 50,176 positions needs thousands of members as it is, and a few on its
+lattice. Whether the truth lies there is measured: distinct members give the share of ‖G‖² inside without bias.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from netgrain.families.convolution import ConvStem
+from netgrain.geometry.correlation import applied, distinct_pairs, fidelity, jackknife_one
+from netgrain.geometry.estimate import Estimate, mean_of
+from netgrain.geometry.forms import Dense, Factored, Form, members_in_turn
+from netgrain.geometry.lattice import Lattice, ResidueClasses
+from netgrain.geometry.probed import VECTORS, Probed, part_products, test_vectors
+from netgrain.geometry.products import Products
+from netgrain.geometry.sketch import FrequentDirections
+from netgrain.geometry.spectrum import decompose
+from netgrain.geometry.structured_forms import Spread
+
+PARTS = 8  # members are joined into so many, in turn
+SKETCH = 4  # rows of the sketch per direction kept
+EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A linear space of matrices onto which an estimate was projected, and how much of the truth lies in it.
+
+    Parameters
+    ----------
+    kind : {"lattice", "diagonal", "alike"}
+        Offsets that are multiples of a period, the diagonal alone, or all positions treated alike.
+    share : float
+        Share of ‖G‖² inside, as distinct members show it.
+    error : float
+        Its standard error over members.
+    period : tuple of int, default ()
+        Of the lattice, in input positions.
+
+    Examples
+    --------
+    >>> str(Projection("lattice", 0.998, 0.001, (32, 32)))
+    'kept where positions differ by multiples of 32 x 32: a share of 0.998 ± 0.001 of ‖G‖² lies there'
+    """
+
+    kind: str
+    share: float
+    error: float
+    period: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        where = {
+            "lattice": f"where positions differ by multiples of {' x '.join(map(str, self.period))}",
+            "diagonal": "on the diagonal over positions",
+            "alike": "what treats all positions alike",
+        }[self.kind]
+        return f"kept {where}: a share of {self.share:.3f} ± {self.error:.3f} of ‖G‖² lies there"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An estimate of the core of G, and its expected Corr with the truth."""
+
+    form: Form
+    corr: float
+    projection: Projection | None = None
+
+
+class StreamedReduction:
+    """Members arrive in order, each a set of rows at the stem's output (or at the input, without a stem).
+
+    size: positions of a row. scale: multiplies everything. stem: spreads positions to inputs; None if they are
+    inputs. grid, periods: positions as a grid, and periods of lattices to try on it. memory: bytes for rows, beyond
+    which a sketch of `keep` directions takes their place.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        scale: float,
+        *,
+        stem: ConvStem | None = None,
+        grid: tuple[int, ...] = (),
+        periods: tuple[tuple[int, ...], ...] = (),
+        around: Callable[[Form], Form] = lambda core: core,
+        keep: int = 64,
+        memory: int = 2**30,
+    ) -> None:
+        self.size, self.scale, self.stem, self.around, self.keep, self.memory = size, scale, stem, around, keep, memory
+        self.inputs = size if stem is None else stem.size
+        self.members = 0
+        self._unit: float | None = None
+        self._rows: list[Tensor] = []
+        self._sketch: FrequentDirections | None = None
+        self._products = torch.zeros(PARTS, VECTORS, self.inputs, dtype=torch.float64)
+        self._traces: list[float] = []
+        self._lattices = {p: ResidueClasses(grid, p) for p in periods}
+        self._sums = {p: torch.zeros(PARTS, c.count, *[math.prod(c.each)] * 2) for p, c in self._lattices.items()}
+        self._sides = torch.zeros(PARTS, 2, dtype=torch.float64)  # diagonal and whole sum of each part
+        vectors = test_vectors(self.inputs)
+        self._seen = vectors[:, None] if stem is None else stem.gather(vectors)  # (vectors, entries, size)
+        ones = torch.ones(1, self.inputs)
+        self._cover = ones[0].double() if stem is None else stem.gather(ones)[0].sum(0).double()
+
+    def add(self, rows: Tensor) -> None:
+        """A whole member, rows (any number, size)."""
+        if self._unit is None:
+            # gradients of 1e-17 or 1e9 would leave the range of float32 when they are squared
+            largest = float(rows.abs().max())
+            self._unit = 2.0 ** math.floor(math.log2(largest)) if largest > 0 else 1.0
+        rows = rows.float() / self._unit
+        part = self.members % PARTS
+        self.members += 1
+        moved = (self._seen.flatten(0, 1) @ rows.T) @ rows
+        product = moved.reshape(self._seen.shape)
+        self._products[part] += (product[:, 0] if self.stem is None else self.stem.scatter(product)).double()
+        squares = rows.double().square().sum(0)
+        self._traces.append(float(squares @ self._cover))
+        self._sides[part] += torch.stack([squares.sum(), rows.double().sum(1).square().sum()])
+        for period, classes in self._lattices.items():
+            self._sums[period][part] += classes.grams(rows)
+        self._keep_rows(rows)
+
+    def _keep_rows(self, rows: Tensor) -> None:
+        if self._sketch is not None:
+            self._sketch.add(rows)
+            return
+        self._rows.append(rows)
+        if sum(r.numel() for r in self._rows) * 4 > self.memory:
+            self._sketch = FrequentDirections(self.size, SKETCH * self.keep)
+            for kept in self._rows:
+                self._sketch.add(kept)
+            self._rows = []
+
+    # --- what is known so far -----------------------------------------------------------------------------------
+
+    @property
+    def factor(self) -> float:
+        """What sums over members are multiplied with."""
+        return self.scale * (self._unit or 1.0) ** 2
+
+    @property
+    def _counts(self) -> Tensor:
+        return members_in_turn(self.members, PARTS)
+
+    def _per_part(self, sums: Tensor) -> Tensor:
+        counts = self._counts
+        return sums[: len(counts)] * (self.factor / counts).reshape(-1, *[1] * (sums.dim() - 1)).to(sums.dtype)
+
+    def _plain(self, whole: Form) -> Probed:
+        counts = self._counts
+        traces = torch.tensor(self._traces, dtype=torch.float64) * self.factor
+        means = torch.stack([traces[i::PARTS].mean() for i in range(len(counts))])
+        return Probed(whole, self._per_part(self._products), means, counts)
+
+    def best(self) -> Candidate:
+        """The estimate with the highest expected Corr, projected or not; the matrix itself comes with `finish`."""
+        if self.members < 2 or not any(self._traces):
+            return Candidate(self._plain(_unwritten(self.inputs)), math.nan)
+        plain = self._plain(_unwritten(self.inputs))
+        found = [Candidate(plain, fidelity(plain))]
+        if self.members >= 3:
+            found += [judged(plain, form, *about) for form, *about in self._projected()]
+        return max(found, key=lambda c: c.corr)
+
+    def _projected(self) -> Iterator[tuple[Form, str, tuple[int, ...]]]:
+        for period, classes in self._lattices.items():
+            lattice = Lattice.from_pieces(classes, self._per_part(self._sums[period]), self._counts)
+            kind = "diagonal" if period == classes.grid else "lattice"
+            strides = (1,) * len(period) if self.stem is None else self.stem.stride
+            yield self._spread(lattice), kind, tuple(n * s for n, s in zip(period, strides, strict=True))
+        if 1 < self.size <= EXCHANGED and self.stem is None:
+            yield _alike(self._per_part(self._sides), self.size, self._counts), "alike", ()
+
+    def _spread(self, form: Form) -> Form:
+        return form if self.stem is None else Spread(form, self.stem)
+
+    def finish(self) -> tuple[Form, Estimate | None, Candidate]:
+        """The form over all inputs, its whole trace where only leading directions could be kept, and what was chosen."""
+        best = self.best()
+        if best.projection is not None:
+            form = best.form
+            if isinstance(form, Spread) and isinstance(form.source, Lattice):
+                form = form.source.spread(form.stem)
+            return self.around(form), None, best
+        if self._sketch is None:
+            rows = Factored(torch.cat(self._rows), self.factor / self.members)
+            return self.around(self._plain(self._spread(rows))), None, best
+        sketched = Factored(self._sketch.rows.double(), self.factor / self.members)
+        spectrum = decompose(self._spread(sketched), self.keep)
+        rows_kept = spectrum.vectors[: self.keep] * spectrum.values[: self.keep].sqrt()[:, None]
+        trace = mean_of(torch.tensor(self._traces, dtype=torch.float64) * self.factor)
+        core = self.around(Factored(rows_kept.float()))
+        return core, Estimate(trace.value * core.size / self.inputs, trace.stderr * core.size / self.inputs, trace.n), best
+
+
+def judged(plain: Form, projected: Form, kind: str, period: tuple[int, ...] = ()) -> Candidate:
+    """A projection of an estimate, and the Corr with the truth to expect of it: √share · fidelity inside.
+
+    The share of ‖G‖² inside is a ratio of products of distinct members, its error a jackknife over them; one standard
+    error is taken off it, so that a share that is not known well does not count as large.
+    """
+    probed = Probed(projected, part_products(projected), projected.part_traces(), projected.counts)
+    n = plain.counts.double()
+
+    def norm2(form: Form) -> Tensor:
+        return n[:, None] * n * form.pairwise(form)
+
+    inside, whole = distinct_pairs(norm2(probed), n), distinct_pairs(norm2(plain), n)
+    if not (float(whole.whole) > 0 and float(inside.whole) > 0 and bool((whole.one > 0).all())):
+        return Candidate(projected, 0.0, Projection(kind, math.nan, math.nan, period))
+    share, error = jackknife_one(applied(torch.divide, inside, whole))
+    error = 1.0 if math.isnan(error) else error
+    expected = math.sqrt(min(max(share - error, 0.0), 1.0)) * fidelity(probed)
+    return Candidate(projected, expected, Projection(kind, share, error, period))
+
+
+def _unwritten(size: int) -> Form:
+    """A matrix of which nobody asks more than its products with the test vectors."""
+
+    def refuse(V: Tensor) -> Tensor:
+        raise AssertionError("the rows are not put together yet")
+
+    return Products(size, refuse)
+
+
+def _alike(sides: Tensor, size: int, counts: Tensor) -> Form:
+    """a·I + b·11ᵀ for every part: the mean over all permutations of the positions."""
+    diagonal = sides[:, 0] / size
+    off = (sides[:, 1] - sides[:, 0]) / (size * (size - 1))
+    pieces = off[:, None, None].expand(-1, size, size).clone()
+    pieces.diagonal(dim1=1, dim2=2).copy_(diagonal[:, None].expand(-1, size))
+    return Dense.from_pieces(pieces, counts)
