@@ -12,6 +12,7 @@ from netgrain.cli.options import (
     Input,
     Keep,
     Members,
+    Memory,
     Model,
     Seed,
     WeightOptions,
@@ -153,13 +154,15 @@ def card(
     probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
+    memory: Memory = None,
 ) -> Answer:
     """Make one picture and a few lines of Markdown about a network's grain, for a README or a model card."""
     from netgrain.auditing.cards import card as made
     from netgrain.geometry.average import average_geometry
 
     sizes = parse_input(shape)
-    G = average_geometry(family_from_text(model, sizes), sizes, probe=parse_probe(probe), members=members, seed=seed)
+    place = parse_probe(probe)
+    G = average_geometry(family_from_text(model, sizes), sizes, probe=place, members=members, seed=seed, memory=memory)
     page = made(model, G).save(out)
     text, files = page.read_text(), [page, page.with_suffix(".png")]
     return Answer({"text": text, "files": [str(file) for file in files]}, [text], written=files)

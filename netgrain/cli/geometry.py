@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from netgrain.cli import plan
-from netgrain.cli.options import DryRun, Input, Resume, Seed, argument, known_model, option, out_folder
+from netgrain.cli.options import DryRun, Input, Memory, Resume, Seed, argument, known_model, option, out_folder
 from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt
 from netgrain.cli.parsing import (
     digest_of,
@@ -75,6 +75,7 @@ def geometry(
         ),
     ] = None,
     seed: Seed = 0,
+    memory: Memory = None,
     output: Annotated[
         str,
         option(
@@ -134,6 +135,7 @@ def geometry(
         seed=seed,
         output=chosen,
         first_layer=cast("EndLayer", first_layer),
+        memory=memory,
     )
     if dry_run:
         return plan.of_geometry(sample, sizes, members, out)

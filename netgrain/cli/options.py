@@ -24,6 +24,7 @@ from netgrain.models.specs import check_name
 from netgrain.runtime.engines import engine_names
 from netgrain.runtime.environment import environment
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import checked_memory
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
@@ -81,6 +82,14 @@ Members = Annotated[
 ]
 DataProbe = Annotated[str, option("PROBE", "Where to take G: data (some of the samples), origin or gaussian:SIGMA.")]
 AnyProbe = Annotated[str, option("PROBE", "Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")]
+Memory = Annotated[
+    str | None,
+    option(
+        "SIZE",
+        "Memory that G may take, as in 4GB (default: 4GB). The method may depend on it.",
+        check=checked_memory,
+    ),
+]
 Seed = Annotated[int, option("SEED", "The same seed gives the same result.")]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
 Scale = Annotated[str, option("SCALE", "smoke (seconds to minutes), laptop, or paper (for a GPU).")]

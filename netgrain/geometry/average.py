@@ -22,7 +22,7 @@ from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.sampled import sampled
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import shortage
+from netgrain.runtime.memory import MemoryShortage, shortage, within
 from netgrain.runtime.units import Engine
 
 NARROW = 4  # channels below which a wide limit is not taken without being asked for
@@ -47,6 +47,7 @@ def average_geometry(
     device: torch.device | str | None = None,
     vmapped: bool | None = None,
     progress: bool | None = None,
+    memory: int | str | None = None,
 ) -> Geometry:
     """Average input geometry of a family of networks.
 
@@ -111,11 +112,15 @@ def average_geometry(
         up to rounding.
     progress : bool, optional
         Show a progress bar; by default on a terminal, after two seconds.
+    memory : int or str, optional
+        Memory that the computation may use, in bytes or as in ``"4 GB"``, which is the default. The
+        method may depend on it, but never on how much memory is free: less than that is an error.
 
     Raises
     ------
     NetgrainError
-        If `method` is ``"closed-form"`` and a layer has no rule; the message names the layer.
+        If `method` is ``"closed-form"`` and a layer has no rule (the message names the layer) or the
+        closed form does not fit into `memory` (it says how much it needs).
 
     Warns
     -----
@@ -169,6 +174,7 @@ def average_geometry(
         device=device,
         vmapped=vmapped,
         progress=progress,
+        memory=memory,
     )
     return geometry_by(method, make, asked)
 
@@ -177,14 +183,15 @@ def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
     """The same with options that were checked."""
     if method not in ("auto", "closed-form", "sampled"):
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
-    reading = read(make, asked.shape, asked.seed)
-    if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
-        return sampled(reading, asked)
-    if method == "closed-form":
-        if asked.of_sampling:
-            raise NetgrainError(f"{asked.of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-        return closed_form(reading, asked)
-    return _best(reading, asked)
+    with within(asked.memory):
+        reading = read(make, asked.shape, asked.seed)
+        if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
+            return sampled(reading, asked)
+        if method == "closed-form":
+            if of_sampling := asked.of_sampling:
+                raise NetgrainError(f"{of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
+            return closed_form(reading, asked)
+        return _best(reading, asked)
 
 
 def _best(reading: Reading, asked: Options) -> Geometry:
@@ -193,6 +200,8 @@ def _best(reading: Reading, asked: Options) -> Geometry:
         G = _propagated(reading, asked, narrowest=NARROW)
     except Unsupported as e:
         why = str(e)
+    except MemoryShortage as e:
+        why = f"in the closed form {e.reason}"
     else:
         if not G.about.leaves_out:
             return G

@@ -13,6 +13,7 @@ from netgrain.families.probes import Data, Probe, checked_probe
 from netgrain.runtime.arguments import checked_shape, found, number, switch, whole
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import checked_memory
 from netgrain.runtime.units import Engine
 
 POINTS_PER_MEMBER = 8  # Gaussian points per member: beyond this, more members help more than more points
@@ -44,6 +45,7 @@ class Options:
     device: torch.device | str | None = None
     vmapped: bool | None = None
     progress: bool | None = None
+    memory: int | str | None = None
 
     def __post_init__(self) -> None:
         shape = checked_shape(self.input_shape)
@@ -65,6 +67,7 @@ class Options:
             "seed": whole("seed", self.seed),
             "output": checked_output(self.output),
             "keep": None if self.keep is None else whole("keep", self.keep, 1),
+            "memory": None if self.memory is None else checked_memory(self.memory),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

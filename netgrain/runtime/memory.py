@@ -1,4 +1,8 @@
-"""How much memory is free, what a network takes of it, and how it is said that none is left."""
+"""How much memory is free, how much a computation may use, and how it is said that there is too little.
+
+The budget decides which way a computation takes: it is given, not measured, so the same call gives the same answer on
+every machine. What is free decides only whether it can be taken.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,103 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from netgrain.runtime.arguments import found, whole
+from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from torch import nn
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+BUDGET = 4 * 10**9  # bytes, unless asked otherwise
+LEAST = 10**6  # bytes of a budget: below this not even small matrices fit
+WORTH_LOOKING = 10**8  # bytes from which on it is asked whether they are free
+UNITS = {"": 1, "b": 1} | {f"{p}b": 1000**k for k, p in enumerate("kmgt", 1)}
+UNITS |= {f"{p}ib": 1024**k for k, p in enumerate("kmgt", 1)} | {p: 1000**k for k, p in enumerate("kmgt", 1)}
+
+_budget: ContextVar[int] = ContextVar("memory budget", default=BUDGET)
+
+
+class MemoryShortage(NetgrainError):
+    """Something was counted before it was made and does not fit the budget.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes that it would take.
+    what : str
+        What would take them, as the subject of a sentence.
+    allowed : int
+        Bytes of the budget.
+    """
+
+    def __init__(self, needed: int, what: str, allowed: int) -> None:
+        self.needed, self.what, self.allowed = needed, what, allowed
+        super().__init__(
+            f"{self.reason}; pass memory='{in_words(1.1 * needed)}' or more, or use a smaller input or network."
+        )
+
+    @property
+    def reason(self) -> str:
+        """A clause that can follow "because"."""
+        return f"{self.what} would take {in_words(self.needed)} of memory, and the budget is {in_words(self.allowed)}"
+
+
+@contextmanager
+def within(memory: int | str | None) -> Iterator[None]:
+    """Give everything inside a `with` block this budget; None changes nothing.
+
+    It holds in this process and thread: units of an engine that need it are given it as a number.
+
+    >>> with within("2 GB"):
+    ...     budget()
+    2000000000
+    """
+    before = _budget.set(_budget.get() if memory is None else checked_memory(memory))
+    try:
+        yield
+    finally:
+        _budget.reset(before)
+
+
+def budget() -> int:
+    """Bytes that a computation may use."""
+    return _budget.get()
+
+
+def ask(needed: int, what: str) -> None:
+    """Refuse what does not fit, before it is made; what: the subject of a sentence in the singular.
+
+    More than the budget is a `MemoryShortage`, after which another way may be tried. Less that is not free is an error
+    and never changes the way.
+    """
+    if needed > budget():
+        raise MemoryShortage(needed, what, budget())
+    if needed > WORTH_LOOKING and needed > (free := free_memory()):
+        raise NetgrainError(
+            f"{what} takes {in_words(needed)} of memory and {in_words(free)} are free; free some, or pass a smaller "
+            "memory= than that."
+        )
+
+
+def checked_memory(memory: Any) -> int:
+    """Bytes from a whole number or a text.
+
+    >>> checked_memory("4 GB"), checked_memory("512MiB"), checked_memory(10**9)
+    (4000000000, 536870912, 1000000000)
+    """
+    if isinstance(memory, str):
+        written = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]*)\s*", memory.lower())
+        if written is None or written[2] not in UNITS:
+            raise NetgrainError(f"memory expects bytes or a text such as '4 GB', found {found(memory)}.")
+        memory = round(float(written[1]) * UNITS[written[2]])
+    if whole("memory", memory) < LEAST:
+        raise NetgrainError(f"memory expects at least {in_words(LEAST)}, found {memory} bytes.")
+    return whole("memory", memory)
 
 
 def free_memory() -> int:

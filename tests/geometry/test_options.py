@@ -18,6 +18,7 @@ def test_what_options_ask_for() -> None:
     given = Options((2,), members=4, keep=3, workers=1, chunk=2)
     assert given.asks_for_sampling == ["members", "keep"]
     assert given.of_sampling == ["members", "workers", "chunk"]
+    assert (Options((2,)).memory, Options((2,), memory="1.5 GB").memory) == (None, 1_500_000_000)
     X = torch.zeros(40, 2)
     assert [points_per_member(p, n) for p, n in ((Gaussian(1), None), (Data(X), None), (Data(X), 3))] == [8, 16, 3]
 
@@ -31,6 +32,7 @@ def test_what_options_ask_for() -> None:
         ({"probes": 0}, "at least one probe point per member"),
         ({"first_layer": "maybe"}, "first_layer expects 'auto', 'never' or 'always'"),
         ({"engine": 3}, "engine expects a name"),
+        ({"memory": "4 parsecs"}, "memory expects bytes or a text such as '4 GB', found '4 parsecs'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:

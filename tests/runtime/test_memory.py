@@ -16,7 +16,18 @@ from netgrain.models import load_model
 from netgrain.models.specs import BUILTIN_NAMES
 from netgrain.runtime import memory
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import all_memory, free_memory, in_words, shortage, weights_in_bytes
+from netgrain.runtime.memory import (
+    MemoryShortage,
+    all_memory,
+    ask,
+    budget,
+    checked_memory,
+    free_memory,
+    in_words,
+    shortage,
+    weights_in_bytes,
+    within,
+)
 from netgrain.runtime.processes import Processes
 from netgrain.runtime.units import Outcome, Unit
 
@@ -144,3 +155,57 @@ def test_a_worker_without_memory_says_so() -> None:
 
     with pytest.raises(NetgrainError, match=r"^memory ran out \(100000 TB were asked for at once"):
         list(Processes(1).run(greedy, [Unit({})]))
+
+
+def test_a_budget_holds_inside_its_block_only() -> None:
+    assert budget() == 4 * GB
+    with within("2 GB"):
+        assert budget() == 2 * GB
+        with within(None):
+            assert budget() == 2 * GB
+        with pytest.raises(NetgrainError), within(10**8):
+            ask(2 * 10**8, "a matrix")
+        assert budget() == 2 * GB
+    assert budget() == 4 * GB
+
+
+def test_what_does_not_fit_the_budget_is_a_shortage_with_the_way_out() -> None:
+    with within("4 GB"):
+        ask(1, "a number")
+        with pytest.raises(MemoryShortage, match=r"^a matrix would take 20 GB of memory, and the budget is 4 GB; pass"):
+            ask(20 * GB, "a matrix")
+        with pytest.raises(MemoryShortage) as e:
+            ask(20_141_047_808, "a matrix")
+    asked = str(e.value).split("memory='")[1].split("'")[0]
+    with within(asked):  # the advice is enough, roundings included
+        assert budget() > 20_141_047_808
+    assert shortage(e.value) is None  # nothing ran out: it was counted
+
+
+def test_what_is_not_free_is_an_error_and_no_shortage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _machine(tmp_path, monkeypatch)  # 41 GB
+    with within("80 GB"):
+        ask(40 * GB, "a matrix")
+        with pytest.raises(NetgrainError, match=r"a matrix takes 50 GB of memory and 41 GB are free") as e:
+            ask(50 * GB, "a matrix")
+    assert not isinstance(e.value, MemoryShortage)
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"),
+    [("4 GB", 4 * GB), ("4g", 4 * GB), ("0.5gb", GB // 2), ("1 GiB", 2**30), ("3000000", 3 * 10**6), (2**30, 2**30)],
+)
+def test_sizes_as_people_write_them(memory: Any, size: int) -> None:
+    assert checked_memory(memory) == size
+
+
+@pytest.mark.parametrize("memory", ["", "GB", "-4 GB", "4 XB", "1 kB", 0, -5, True, 2.5, None])
+def test_what_is_no_size_is_refused(memory: Any) -> None:
+    with pytest.raises(NetgrainError, match="memory expects"):
+        checked_memory(memory)
+
+
+def test_the_command_refuses_a_bad_size_early() -> None:
+    refused = invoke("geometry", "lenet", "--input", "1x32x32", "--memory", "much")
+    assert refused.exit_code == 2
+    assert "memory expects bytes or a text such as '4 GB', found 'much'" in refused.stderr
