@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -162,7 +162,7 @@ def in_variant(name: str, variant: str | None) -> dict[str, Any]:
     """
     if variant is None:
         return {}
-    known = {f.name for f in fields(find(name).Config)}
+    known = set(asdict(find(name).PRESETS["smoke"]))
     if not {"variant", "variants"} & known:
         raise NetgrainError(f"{name} has no variants: the text and the authors' code agree on it; leave --variant out.")
     if variant not in ("text", "code"):

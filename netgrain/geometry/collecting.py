@@ -44,20 +44,21 @@ def collect(
     take: Callable[[Outcome], bool],
     corr: Callable[[int], float | None],
     *,
-    members: int | None,
+    stops: list[int],
     tolerance: float | None,
     bar: Bar,
 ) -> Provenance:
     """Hand every member to `take`, in order, until there are enough; about them as they are then.
 
     take: answers whether the gradient of the member is zero. corr: the expected Corr of what was taken with the truth,
-    given how many gradients are zero; None if that cannot be measured.
+    given how many gradients are zero; None if that cannot be measured. stops: where to look whether there are enough.
     """
     total = zero = 0
     reached = None if tolerance is None else False
     with bar:
-        for stop in schedule(members):
-            for sample in stream.map(range(total, stop), remaining=(members or 0) - total):
+        for stop in stops:
+            fixed = stop if len(stops) == 1 else 0
+            for sample in stream.map(range(total, stop), remaining=fixed - total):
                 zero += take(sample)
                 bar.advance()
             total = stop
@@ -76,11 +77,16 @@ def collect(
     return replace(about, members=total, tolerance=tolerance, reached=reached, zero_share=zero / total)
 
 
-def schedule(members: int | None) -> list[int]:
-    """Where to stop and look: once at the end, or at growing sizes when a tolerance decides."""
+def schedule(members: int | None, *, first: int = 8, most: int | None = None) -> list[int]:
+    """Where to stop and look: once at the end, or at growing sizes when a tolerance decides.
+
+    >>> schedule(5), schedule(None, first=4, most=10)
+    ([5], [4, 6, 9, 10])
+    """
     if members is not None:
         return [members]
-    stops = [8]
-    while stops[-1] < MOST_MEMBERS:
-        stops.append(min(MOST_MEMBERS, math.ceil(stops[-1] * 1.5)))
+    most = MOST_MEMBERS if most is None else min(most, MOST_MEMBERS)
+    stops = [min(first, most)]
+    while stops[-1] < most:
+        stops.append(min(most, math.ceil(stops[-1] * 1.5)))
     return stops

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netgrain.families.convolution import ConvStem, Taps
 from netgrain.geometry.forms import DENSE_LIMIT, Factored, Form, no_counts
-from netgrain.geometry.probed import VECTORS, Probed, part_products, products_of
+from netgrain.geometry.probed import Probed, part_products, products_of
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class ResidueClasses:
     def members(self) -> Tensor:
         """Positions of every class, (classes, positions of the largest); `size` where a class has fewer."""
         axes = [
-            torch.arange(s)[:, None] + s * torch.arange(m)[None]
-            for s, m in zip(self.period, self.each, strict=True)
+            torch.arange(s)[:, None] + s * torch.arange(m)[None] for s, m in zip(self.period, self.each, strict=True)
         ]
         flat, inside = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)
         for n, axis in zip(self.grid, axes, strict=True):
@@ -136,7 +135,8 @@ class Lattice(Form):
         if isinstance(other, Factored | Probed):
             return other.inner(self)
         if self.size > DENSE_LIMIT:
-            return float((products_of(self) * products_of(other)).sum()) / VECTORS
+            mine = products_of(self)
+            return float((mine * products_of(other)).sum()) / len(mine)
         return float(torch.sum(self.dense() * other.dense()))
 
     def part_inner(self, other: Form) -> Tensor:
@@ -150,7 +150,8 @@ class Lattice(Form):
             assert other.pieces is not None
             return self.pieces.double().flatten(1) @ other.pieces.double().flatten(1).T
         if self.size > DENSE_LIMIT:
-            return torch.einsum("pvs,qvs->pq", part_products(self), part_products(other)) / VECTORS
+            mine = part_products(self)
+            return torch.einsum("pvs,qvs->pq", mine, part_products(other)) / mine.shape[1]
         return super().pairwise(other)
 
     def scaled(self, factor: float) -> Lattice:
@@ -189,13 +190,11 @@ class Lattice(Form):
     def eigenvalues(self) -> Tensor:
         """All of them, descending."""
         padding = self.classes.members == self.size
-        values = torch.linalg.eigvalsh(self.blocks).flatten().sort(descending=True).values.clamp(min=0)
+        values: Tensor = torch.linalg.eigvalsh(self.blocks).flatten().sort(descending=True).values.clamp(min=0)
         return values[: values.numel() - int(padding.sum())]
 
 
-def _landing(
-    stem: ConvStem, source: ResidueClasses, wanted: ResidueClasses
-) -> list[tuple[Tensor, Tensor]]:
+def _landing(stem: ConvStem, source: ResidueClasses, wanted: ResidueClasses) -> list[tuple[Tensor, Tensor]]:
     """For every kernel entry: the input class of each output class, (classes,), and the place in it of each of its
     positions, (classes, n); positions that fall outside the image have the place after the last."""
     taps = [

@@ -18,6 +18,7 @@ from netgrain.runtime.units import Engine
 
 POINTS_PER_MEMBER = 8  # Gaussian points per member: beyond this, more members help more than more points
 SAMPLES_PER_MEMBER = 16  # samples per member, for the same reason
+LARGE_POINTS = 4  # of either for an input of more than some thousand entries, where a pass costs more than a member
 DEFAULT_TOLERANCE = 0.01
 KEEP = 64  # leading directions of an input too large for more
 
@@ -114,8 +115,10 @@ class Options:
         return [name for name in self.asks_for_sampling if name != "keep"] + given
 
 
-def points_per_member(probe: Probe, probes: int | None) -> int:
-    """Points of each member; probes: the number that was asked for."""
+def points_per_member(probe: Probe, probes: int | None, *, large: bool = False) -> int:
+    """Points of each member; probes: the number that was asked for. large: points of large inputs cost most."""
     if probes is not None:
         return probes
+    if large:
+        return LARGE_POINTS
     return SAMPLES_PER_MEMBER if isinstance(probe, Data) else POINTS_PER_MEMBER

@@ -15,17 +15,23 @@ from torch import Tensor
 
 from netgrain.geometry.forms import Form, no_counts
 
-VECTORS = 8
+FEWEST = 8  # vectors of a large matrix, whose many directions average themselves
+ENTRIES = 2**16  # of all vectors together, where the matrix is smaller
+EXACT = 512  # size up to which a basis takes the place of random vectors
 
 
 def test_vectors(size: int) -> Tensor:
-    """Random signs, (8, size) float32, the same for every matrix of a size.
+    """Vectors z with mean ‖Az‖² = ‖A‖², (vectors, size) float32, the same for every matrix of a size.
 
-    >>> test_vectors(3).shape, bool((test_vectors(3).abs() == 1).all())
-    (torch.Size([8, 3]), True)
+    Random signs; a basis, for which this is exact, where the matrix is small.
+
+    >>> test_vectors(4).tolist() == (2 * torch.eye(4)).tolist(), test_vectors(10_000).shape
+    (True, torch.Size([8, 10000]))
     """
+    if size <= EXACT:
+        return torch.eye(size) * size**0.5
     generator = torch.Generator().manual_seed(size)
-    return torch.randint(2, (VECTORS, size), generator=generator).float() * 2 - 1
+    return torch.randint(2, (max(FEWEST, ENTRIES // size), size), generator=generator).float() * 2 - 1
 
 
 test_vectors.__test__ = False  # type: ignore[attr-defined]  # pytest takes its name for a test
@@ -43,6 +49,11 @@ class Probed(Form):
     @property
     def size(self) -> int:
         return self.whole.size
+
+    @property
+    def vectors(self) -> int:
+        """Number of test vectors."""
+        return self.products.shape[1]
 
     @property
     def counts(self) -> Tensor:
@@ -68,19 +79,19 @@ class Probed(Form):
         return self.traces
 
     def part_norms2(self) -> Tensor:
-        return self.products.double().square().sum((1, 2)) / VECTORS
+        return self.products.double().square().sum((1, 2)) / self.vectors
 
     def norm2(self) -> float:
-        return float(self.mean_products.square().sum()) / VECTORS
+        return float(self.mean_products.square().sum()) / self.vectors
 
     def part_inner(self, other: Form) -> Tensor:
-        return torch.einsum("pvs,vs->p", self.products.double(), products_of(other)) / VECTORS
+        return torch.einsum("pvs,vs->p", self.products.double(), products_of(other)) / self.vectors
 
     def pairwise(self, other: Form) -> Tensor:
-        return torch.einsum("pvs,qvs->pq", self.products.double(), part_products(other)) / VECTORS
+        return torch.einsum("pvs,qvs->pq", self.products.double(), part_products(other)) / self.vectors
 
     def inner(self, other: Form) -> float:
-        return float((self.mean_products * products_of(other)).sum()) / VECTORS
+        return float((self.mean_products * products_of(other)).sum()) / self.vectors
 
     def scaled(self, factor: float) -> Form:
         return Probed(self.whole.scaled(factor), self.products * factor, self.traces * factor, self.per_part)

@@ -14,6 +14,7 @@ from netgrain.closed_form.feature_maps import StepKind
 from netgrain.families.origin import Resolved
 from netgrain.families.probes import Data, Gaussian
 from netgrain.families.reasons import Reason
+from netgrain.geometry.projection import Projection
 from netgrain.runtime.versions import versions
 
 ASKED_FOR = Reason("asked for")
@@ -190,6 +191,10 @@ class Provenance:
         Of a closed form: how well each step is followed, in order.
     leaves_out : tuple of str, default ()
         Of a closed form: what the limit of wide layers has and this matrix has not.
+    expected : float, optional
+        Expected Corr with the truth, where members are not held apart.
+    projection : Projection, optional
+        The space of matrices that a sample of a large input was projected to, to lose its noise.
     remarks : tuple of str, default ()
         Whatever else a reader should know.
     versions : dict, optional
@@ -217,6 +222,8 @@ class Provenance:
     zero_share: float = 0.0
     steps: tuple[StepNote, ...] = ()
     leaves_out: tuple[str, ...] = ()
+    expected: float | None = None
+    projection: Projection | None = None
     remarks: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=versions)
 
@@ -230,6 +237,7 @@ class Provenance:
         all_layers = isinstance(self.integration, Integration) and self.integration.part == "all layers"
         if all_layers and self.points and not self.members:
             found.append(f"averaged over {self.points} probe points")
+        found += [str(self.projection)] if self.projection is not None else []
         found += self.remarks
         if self.reached is False:
             found.append(f"the tolerance {self.tolerance:g} was not reached with {self.members} members")
@@ -261,6 +269,8 @@ class Provenance:
             known["probe"] = ProbeUsed(**{**probe, "why": _reason(probe.get("why"))})
         for name in ("integration", "last_layer"):
             known[name] = _integration(known.get(name))
+        if isinstance(projection := known.get("projection"), dict):
+            known["projection"] = Projection(**{**projection, "period": tuple(projection["period"])})
         known["steps"] = tuple(StepNote(**step) for step in known.get("steps", ()))
         lists = {k: tuple(known.get(k, ())) for k in ("remarks", "leaves_out")}
         return cls(**{**known, **lists})

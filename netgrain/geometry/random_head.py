@@ -31,6 +31,7 @@ class RandomHead:
 
     name: str
     factor: float  # outputs · variance of a weight
+    outputs: int
 
     def on(self, model: nn.Module, seed: int) -> Callable[[Tensor], Tensor]:
         """The model with one output z·h(x) in the place of its own; JᵀJ has the same mean over heads."""
@@ -64,4 +65,4 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
         law = reading.initialisation.of(weight_name(last.name))
     except CannotRead as e:
         return Reason("law", last.name, str(e))
-    return RandomHead(last.name, last.outputs * law.variance)
+    return RandomHead(last.name, last.outputs * law.variance, last.outputs)

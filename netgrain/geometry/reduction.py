@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.sketch import FrequentDirections
@@ -71,6 +72,10 @@ class Reduction:
     @property
     def sketching(self) -> bool:
         return self._sketch is not None
+
+    def corr(self) -> float | None:
+        """Expected Corr of what was added with the truth; None if that cannot be measured."""
+        return None if self.sketching else fidelity(self.form())
 
     def _condense(self) -> None:
         kept, owners = self._rows, self._owner

@@ -17,25 +17,33 @@ from netgrain.families.origin import Resolved, probe_used
 from netgrain.families.probes import Gaussian, Origin
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
-from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as
-from netgrain.geometry.correlation import fidelity
+from netgrain.families.sizes import lattices, operations
+from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as, schedule
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
-from netgrain.geometry.forms import DENSE_LIMIT
 from netgrain.geometry.gradient_rows import Rows, random_inputs
 from netgrain.geometry.options import KEEP, Options, points_per_member
 from netgrain.geometry.pilot import Pilot, not_shown
 from netgrain.geometry.provenance import ASKED_FOR, Integration, Provenance
 from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.reduction import Reduction
+from netgrain.geometry.spectrum import FULL_LIMIT
+from netgrain.geometry.stem_bias import StemBias, stem_bias
+from netgrain.geometry.streamed import StreamedReduction
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
+from netgrain.runtime.memory import budget
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 
-MOST_PILOTED = 16_384  # inputs up to which first-layer integration away from the origin is tried on members
+MOST_PILOTED = FULL_LIMIT  # inputs up to which plainly sampled members judge an integrated first layer
+ROWS_SHARE = 3  # of the memory budget, one part in so many is for rows
+LARGE_START = 4  # members of a large input after which to look for the first time
+MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
+WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
@@ -48,7 +56,8 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     check_member(make, model, asked, SHAPE_ADVICE)
     resolved = probe_used(asked.probe, model, shape, asked.output)
     ends = _ends(reading, asked, resolved)
-    count = points_per_member(resolved.probe, asked.probes)
+    large = math.prod(shape) > FULL_LIMIT
+    count = points_per_member(resolved.probe, asked.probes, large=large)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
     points = len(resolved.probe.points(shape, count, 0))
     task, several, remark = _task(rows, asked)
@@ -61,22 +70,31 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     how = {"points": count, "first layer": about.averaged}
     chunk = several if asked.chunk is None else asked.chunk
     stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}})
-    reduction = _reduction(rows, points, KEEP if asked.keep is None else asked.keep)
+    keep = KEEP if asked.keep is None else asked.keep
+    reduction = _streamed(reading, rows, points, keep, ends.bias) if large else _reduction(rows, points, keep)
 
     def take(sample: Outcome) -> bool:
         reduction.add(sample.arrays["rows"])
         return bool(sample.numbers["zero"])
 
     def corr(zero: int) -> float | None:
-        if reduction.sketching:
-            return None
-        return 1.0 if zero == reduction.members else fidelity(reduction.form())
+        return 1.0 if zero == reduction.members else reduction.corr()
 
     bar = Bar(f"sampling {about.model}", asked.members, asked.progress)
-    about = collect(stream, about, take, corr, members=asked.members, tolerance=asked.goal, bar=bar)
+    stops = schedule(asked.members)
+    if large and asked.members is None:
+        stops = schedule(
+            None, first=LARGE_START, most=_most_members(reading, count) if asked.tolerance is None else None
+        )
+    about = collect(stream, about, take, corr, stops=stops, tolerance=asked.goal, bar=bar)
+    if isinstance(reduction, StreamedReduction):
+        chosen = reduction.best()
+        about = replace(about, expected=chosen.corr, projection=chosen.projection)
     form, full_trace = reduction.finish()
     about = replace(about, remarks=(*about.remarks, *_remarks(about)))
-    return Geometry(form, shape, about, 0.0 if ends.plan is None else ends.plan.law.error, full_trace)
+    error = 0.0 if ends.plan is None else ends.plan.law.error
+    error = error if ends.bias is None else math.hypot(error, ends.bias.scale.stderr)
+    return Geometry(form, shape, about, error, full_trace)
 
 
 def check_member(make: Family, model: nn.Module, asked: Options, advice: str) -> Tensor:
@@ -98,15 +116,17 @@ class _Ends:
     plan: FirstLayer | None
     head: RandomHead | None
     integration: Integration | Reason
+    bias: StemBias | None = None  # of a first layer that is integrated away from the origin, of a large input
 
 
 def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
     if asked.first_layer == "never":
         return _Ends(None, None, ASKED_FOR)
     head = None
-    if asked.first_layer == asked.last_layer == "auto" and not resolved.at_origin:
+    if asked.first_layer == asked.last_layer == "auto":
         ending = random_head_of(reading, asked.output)
-        head = ending if isinstance(ending, RandomHead) else None
+        if isinstance(ending, RandomHead) and not (resolved.at_origin and ending.outputs <= MANY_OUTPUTS):
+            head = ending
     plan = _plan(reading, asked, resolved)
     if isinstance(plan, Reason):
         return _Ends(None, head, plan)
@@ -115,6 +135,11 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
     integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
+    if math.prod(asked.shape) > MOST_PILOTED:
+        bias = stem_bias(reading.make, asked.seed, asked.shape, resolved.probe, plan, head)
+        if not bias.within(asked.goal):
+            return _Ends(None, head, Reason("not shown", plan.name, bias.text))
+        return _Ends(plan, head, replace(integration, shown_by=bias.scale.n, remark=f"; {bias.text}"), bias)
     pilot = Pilot(
         reading.make, asked.seed, asked.shape, resolved.probe, asked.output, asked.place, head, asked.progress
     )
@@ -126,8 +151,7 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
 
 def _plan(reading: Reading, asked: Options, resolved: Resolved) -> FirstLayer | Reason:
     """How to integrate the first layer, or why not; away from the origin, with a tolerance, members will judge it."""
-    piloted = asked.goal is not None and math.prod(asked.shape) <= MOST_PILOTED
-    if not resolved.at_origin and asked.first_layer == "auto" and not piloted:
+    if not resolved.at_origin and asked.first_layer == "auto" and asked.goal is None:
         return Reason("away from the origin", "", "away from the origin the forward pass depends on the first layer")
     plan = first_layer_of(reading)
     if isinstance(plan, Reason):
@@ -156,8 +180,30 @@ def _reduction(rows: Rows, points: int, keep: int) -> Reduction:
     plan = rows.plan
     if plan is None:
         return Reduction(math.prod(rows.shape), 1 / points, keep=keep)
-    too_large = plan.stem is not None and plan.stem.size > DENSE_LIMIT
-    return Reduction(plan.positions, plan.scale / points, plan.form, keep=keep, sketch=too_large)
+    return Reduction(plan.positions, plan.scale / points, plan.form, keep=keep)
+
+
+def _streamed(reading: Reading, rows: Rows, points: int, keep: int, bias: StemBias | None) -> StreamedReduction:
+    """How members of a large input are added up, with the scale that their own first layers give."""
+    plan, memory = rows.plan, budget() // ROWS_SHARE
+    if plan is None:
+        return StreamedReduction(math.prod(rows.shape), 1 / points, keep=keep, memory=memory)
+    grid, periods = lattices(reading, plan.name, plan.positions)
+    return StreamedReduction(
+        plan.positions,
+        plan.scale / points * (1.0 if bias is None else bias.scale.value),
+        stem=plan.stem,
+        grid=grid,
+        periods=periods,
+        around=lambda core: Kronecker(core, plan.copies, plan.order),
+        keep=keep,
+        memory=memory,
+    )
+
+
+def _most_members(reading: Reading, points: int) -> int:
+    """What the default tolerance may take, by a fixed model of the cost of a member."""
+    return max(LARGE_START, round(WORK / (3 * points * operations(reading))))
 
 
 def _remarks(about: Provenance) -> list[str]:

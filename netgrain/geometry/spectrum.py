@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.forms import Factored, Form
+from netgrain.geometry.lattice import Lattice
+from netgrain.geometry.probed import Probed
 from netgrain.geometry.products import Products
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import NetgrainError
@@ -60,6 +62,12 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
     if isinstance(form, Kronecker):
         inner = decompose(form.core, None if k is None else math.ceil(k / form.copies))
         return Spectrum(inner.values, inner.vectors, form.copies, inner.complete)
+    if isinstance(form, Probed):
+        return decompose(form.whole, k)
+    if isinstance(form, Lattice):
+        known = form.size if form.size <= FULL_LIMIT else min(form.size, 64 if k is None else k)
+        values, vectors = form.leading(known)
+        return settled(values.clamp(min=0), vectors, complete=known == form.size)
     if isinstance(form, Factored) and len(form.rows) < form.size and len(form.rows) <= FULL_LIMIT:
         return _from_rows(form)
     costly = isinstance(form, Products)  # whose dense matrix takes `size` passes

@@ -121,4 +121,6 @@ def _ratio(a: Tensor, b: Tensor) -> Estimate:
     """Σa / Σb with a jackknife over members."""
     without = (a.sum() - a) / (b.sum() - b)
     n = len(a)
-    return Estimate(float(a.sum() / b.sum()), float(((n - 1) / n * (without - without.mean()).square().sum()).sqrt()), n)
+    return Estimate(
+        float(a.sum() / b.sum()), float(((n - 1) / n * (without - without.mean()).square().sum()).sqrt()), n
+    )

@@ -14,6 +14,8 @@ from torch import Tensor
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
+from netgrain.geometry.lattice import Lattice, ResidueClasses
+from netgrain.geometry.probed import Probed
 from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
@@ -21,7 +23,7 @@ from netgrain.runtime.packed import read_packed, write_packed
 
 LAYOUT = 2  # of the file; a newer one is refused, not guessed at
 READABLE = (1, 2)  # layout 1 held sentences in the place of facts
-KINDS = {"dense", "factored", "spread", "separated", "kronecker"}
+KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed"}
 
 
 T = TypeVar("T")
@@ -127,12 +129,22 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
         for k, factor in enumerate(form.factors):
             keep(f"axis{k}", factor.clone())  # equal axes may share one tensor, which safetensors refuses
         return {"kind": "separated", "axes": len(form.factors)}
+    if isinstance(form, Lattice):
+        keep("blocks", form.blocks)
+        keep("per_part", form.per_part)
+        if form.pieces is not None:
+            keep("pieces", form.pieces)
+        return {"kind": "lattice", "grid": list(form.classes.grid), "period": list(form.classes.period)}
+    if isinstance(form, Probed):
+        for name in ("products", "traces", "per_part"):
+            keep(name, getattr(form, name))
+        return {"kind": "probed", "whole": _describe(form.whole, tensors, prefix + "whole.")}
     raise TypeError(f"no file layout for {type(form).__name__}")
 
 
 def _kinds(spec: dict[str, Any]) -> set[str]:
     """The kinds of a described form and of those inside it."""
-    inside = [_kinds(spec[name]) for name in ("source", "core") if name in spec]
+    inside = [_kinds(spec[name]) for name in ("source", "core", "whole") if name in spec]
     return {spec["kind"]}.union(*inside)
 
 
@@ -156,4 +168,11 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
         return Spread(_rebuild(spec["source"], tensors, prefix + "source."), stem)
     if spec["kind"] == "separated":
         return Separated(tuple(tensors[f"{prefix}axis{k}"] for k in range(spec["axes"])))
+    if spec["kind"] == "lattice":
+        classes = ResidueClasses(tuple(spec["grid"]), tuple(spec["period"]))
+        blocks, pieces = tensors[prefix + "blocks"], tensors.get(prefix + "pieces")
+        return Lattice(classes, blocks, pieces, tensors[prefix + "per_part"])
+    if spec["kind"] == "probed":
+        products, traces, per_part = (tensors[prefix + name] for name in ("products", "traces", "per_part"))
+        return Probed(_rebuild(spec["whole"], tensors, prefix + "whole."), products, traces, per_part)
     return Kronecker(_rebuild(spec["core"], tensors, prefix + "core."), spec["copies"], tensors[prefix + "order"])

@@ -21,8 +21,9 @@ from netgrain.geometry.correlation import applied, distinct_pairs, fidelity, jac
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form, members_in_turn
 from netgrain.geometry.lattice import Lattice, ResidueClasses
-from netgrain.geometry.probed import VECTORS, Probed, part_products, test_vectors
+from netgrain.geometry.probed import Probed, part_products, test_vectors
 from netgrain.geometry.products import Products
+from netgrain.geometry.projection import Projection
 from netgrain.geometry.sketch import FrequentDirections
 from netgrain.geometry.spectrum import decompose
 from netgrain.geometry.structured_forms import Spread
@@ -30,41 +31,6 @@ from netgrain.geometry.structured_forms import Spread
 PARTS = 8  # members are joined into so many, in turn
 SKETCH = 4  # rows of the sketch per direction kept
 EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
-
-
-@dataclass(frozen=True)
-class Projection:
-    """A linear space of matrices onto which an estimate was projected, and how much of the truth lies in it.
-
-    Parameters
-    ----------
-    kind : {"lattice", "diagonal", "alike"}
-        Offsets that are multiples of a period, the diagonal alone, or all positions treated alike.
-    share : float
-        Share of ‖G‖² inside, as distinct members show it.
-    error : float
-        Its standard error over members.
-    period : tuple of int, default ()
-        Of the lattice, in input positions.
-
-    Examples
-    --------
-    >>> str(Projection("lattice", 0.998, 0.001, (32, 32)))
-    'kept where positions differ by multiples of 32 x 32: a share of 0.998 ± 0.001 of ‖G‖² lies there'
-    """
-
-    kind: str
-    share: float
-    error: float
-    period: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        where = {
-            "lattice": f"where positions differ by multiples of {' x '.join(map(str, self.period))}",
-            "diagonal": "on the diagonal over positions",
-            "alike": "what treats all positions alike",
-        }[self.kind]
-        return f"kept {where}: a share of {self.share:.3f} ± {self.error:.3f} of ‖G‖² lies there"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +66,15 @@ class StreamedReduction:
         self.inputs = size if stem is None else stem.size
         self.members = 0
         self._unit: float | None = None
+        self._best: tuple[int, Candidate] | None = None
         self._rows: list[Tensor] = []
         self._sketch: FrequentDirections | None = None
-        self._products = torch.zeros(PARTS, VECTORS, self.inputs, dtype=torch.float64)
         self._traces: list[float] = []
         self._lattices = {p: ResidueClasses(grid, p) for p in periods}
         self._sums = {p: torch.zeros(PARTS, c.count, *[math.prod(c.each)] * 2) for p, c in self._lattices.items()}
         self._sides = torch.zeros(PARTS, 2, dtype=torch.float64)  # diagonal and whole sum of each part
         vectors = test_vectors(self.inputs)
+        self._products = torch.zeros(PARTS, *vectors.shape, dtype=torch.float64)
         self._seen = vectors[:, None] if stem is None else stem.gather(vectors)  # (vectors, entries, size)
         ones = torch.ones(1, self.inputs)
         self._cover = ones[0].double() if stem is None else stem.gather(ones)[0].sum(0).double()
@@ -163,14 +130,24 @@ class StreamedReduction:
         means = torch.stack([traces[i::PARTS].mean() for i in range(len(counts))])
         return Probed(whole, self._per_part(self._products), means, counts)
 
+    def corr(self) -> float:
+        """Expected Corr of the best estimate with the truth."""
+        return self.best().corr
+
     def best(self) -> Candidate:
         """The estimate with the highest expected Corr, projected or not; the matrix itself comes with `finish`."""
+        if self._best is not None and self._best[0] == self.members:
+            return self._best[1]
+        self._best = (self.members, self._chosen())
+        return self._best[1]
+
+    def _chosen(self) -> Candidate:
         if self.members < 2 or not any(self._traces):
             return Candidate(self._plain(_unwritten(self.inputs)), math.nan)
         plain = self._plain(_unwritten(self.inputs))
         found = [Candidate(plain, fidelity(plain))]
         if self.members >= 3:
-            found += [judged(plain, form, *about) for form, *about in self._projected()]
+            found += [judged(plain, form, kind, period) for form, kind, period in self._projected()]
         return max(found, key=lambda c: c.corr)
 
     def _projected(self) -> Iterator[tuple[Form, str, tuple[int, ...]]]:
@@ -185,23 +162,24 @@ class StreamedReduction:
     def _spread(self, form: Form) -> Form:
         return form if self.stem is None else Spread(form, self.stem)
 
-    def finish(self) -> tuple[Form, Estimate | None, Candidate]:
-        """The form over all inputs, its whole trace where only leading directions could be kept, and what was chosen."""
+    def finish(self) -> tuple[Form, Estimate | None]:
+        """The form over all inputs, and its whole trace where only leading directions could be kept."""
         best = self.best()
         if best.projection is not None:
             form = best.form
             if isinstance(form, Spread) and isinstance(form.source, Lattice):
                 form = form.source.spread(form.stem)
-            return self.around(form), None, best
+            return self.around(form), None
         if self._sketch is None:
             rows = Factored(torch.cat(self._rows), self.factor / self.members)
-            return self.around(self._plain(self._spread(rows))), None, best
+            return self.around(self._plain(self._spread(rows))), None
         sketched = Factored(self._sketch.rows.double(), self.factor / self.members)
         spectrum = decompose(self._spread(sketched), self.keep)
         rows_kept = spectrum.vectors[: self.keep] * spectrum.values[: self.keep].sqrt()[:, None]
         trace = mean_of(torch.tensor(self._traces, dtype=torch.float64) * self.factor)
-        core = self.around(Factored(rows_kept.float()))
-        return core, Estimate(trace.value * core.size / self.inputs, trace.stderr * core.size / self.inputs, trace.n), best
+        form = self.around(Factored(rows_kept.float()))
+        copies = form.size / self.inputs
+        return form, Estimate(trace.value * copies, trace.stderr * copies, trace.n)
 
 
 def judged(plain: Form, projected: Form, kind: str, period: tuple[int, ...] = ()) -> Candidate:

@@ -138,6 +138,8 @@ class Geometry(SymmetricMatrix):
     @cached_property
     def fidelity(self) -> float:
         """Expected plug-in Corr with what more sampling would give; NaN if it cannot be measured."""
+        if self.about.expected is not None:
+            return self.about.expected
         limit = self.about.method == "closed-form" and not self.exact and not self.form.parts
         return math.nan if self.full_trace is not None or limit else correlation.fidelity(self.form)
 

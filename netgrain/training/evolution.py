@@ -381,7 +381,7 @@ def _collected(stream: MemberStream, rows: PairRows, about: Provenance, asked: O
         return correlation.fidelity(rows.forms()[1])
 
     bar = Bar(f"evolution of {about.model}", members, asked.progress)
-    about = collect(stream, about, take, reached, members=members, tolerance=asked.tolerance, bar=bar)
+    about = collect(stream, about, take, reached, stops=schedule(members), tolerance=asked.tolerance, bar=bar)
     if about.reached is False:
         warnings.warn(f"{about.model}: {about.notes[-1]}.", GrainWarning, stacklevel=4)
     if about.zero_share == 1:

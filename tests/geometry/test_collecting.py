@@ -38,7 +38,9 @@ def test_members_are_taken_in_order_until_the_tolerance_is_reached() -> None:
             return sample.numbers["i"] < 2
 
         bar, about = Bar("", None, False), Provenance("sampled")
-        found = collect(stream, about, take, lambda _: next(left), members=members, tolerance=tolerance, bar=bar)
+        found = collect(
+            stream, about, take, lambda _: next(left), stops=schedule(members), tolerance=tolerance, bar=bar
+        )
         assert found.tolerance == tolerance
         return found.members, found.reached, found.zero_share, taken
 

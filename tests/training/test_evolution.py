@@ -371,6 +371,6 @@ def test_a_zero_head_gives_zero_with_a_warning() -> None:
 
 
 def test_the_tolerance_that_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netgrain.geometry.collecting.schedule", lambda members: [8, 12])
+    monkeypatch.setattr("netgrain.training.evolution.schedule", lambda members: [8, 12])
     with pytest.warns(GrainWarning, match="the tolerance 0.001 was not reached with 12 members"):
         average_evolution(small, X, Y, tolerance=0.001, probe=Gaussian(1.0))

@@ -1,0 +1,129 @@
+"""Members of large inputs: rows kept, sketched or projected, against dense matrices of small ones."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from netgrain.families.convolution import ConvStem
+from netgrain.geometry.correlation import correlation, fidelity
+from netgrain.geometry.forms import Dense, Factored
+from netgrain.geometry.lattice import Lattice
+from netgrain.geometry.probed import Probed
+from netgrain.geometry.streamed import StreamedReduction
+from netgrain.geometry.structured_forms import Kronecker, Spread
+
+STEM = ConvStem((16, 16), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
+
+
+def members(truth: Tensor, count: int, rows: int = 6, seed: int = 0) -> Tensor:
+    """Rows (members, rows, size) with second moment `truth`."""
+    generator = torch.Generator().manual_seed(seed)
+    half = torch.linalg.cholesky(truth + 1e-12 * torch.eye(len(truth)))
+    return (torch.randn(count, rows, len(truth), generator=generator, dtype=torch.float64) @ half.T).float()
+
+
+def on_lattice(period: int = 4) -> Tensor:
+    """A positive matrix over 8 x 8 positions that joins offsets of a period, and nothing else."""
+    place = torch.arange(8)
+    one = torch.where((place[:, None] - place) % period == 0, 0.5, 0.0).double() + 0.5 * torch.eye(8).double()
+    return torch.kron(one, one)
+
+
+@pytest.mark.quick
+def test_without_projection_it_is_the_mean_of_members() -> None:
+    rows = members(on_lattice(), 8)  # as many as parts
+    reduction = StreamedReduction(64, 0.25, stem=STEM)
+    for r in rows:
+        reduction.add(r)
+    form, trace = reduction.finish()
+    plain = Spread(Factored.of_members(rows.double(), 0.25), STEM)
+    assert trace is None
+    assert isinstance(form, Probed)
+    V = torch.randn(3, 256, dtype=torch.float64)
+    assert torch.allclose(form.matvec(V), plain.matvec(V), rtol=1e-5)
+    assert form.trace() == pytest.approx(plain.trace(), rel=1e-6)
+    assert reduction.corr() == pytest.approx(fidelity(plain), rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-17, 1e9])
+def test_gradients_of_any_size(unit: float) -> None:
+    rows = members(on_lattice(), 4)
+    reduction, usual = (StreamedReduction(64, 1.0, grid=(8, 8), periods=((4, 4),)) for _ in range(2))
+    for r in rows:
+        reduction.add((r.double() * unit).float())
+        usual.add(r)
+    assert reduction.corr() == pytest.approx(usual.corr(), rel=1e-4)
+    assert reduction.finish()[0].trace() == pytest.approx(unit**2 * usual.finish()[0].trace(), rel=1e-4)
+
+
+def test_on_its_lattice_an_estimate_has_less_noise() -> None:
+    truth = on_lattice()
+    rows = members(truth, 12)
+    reduction = StreamedReduction(
+        64, 1 / 6, stem=STEM, grid=(8, 8), periods=((4, 4), (8, 8)), around=lambda c: Kronecker(c, 2, torch.arange(512))
+    )
+    for r in rows:
+        reduction.add(r)
+    best = reduction.best()
+    form, _ = reduction.finish()
+    assert best.projection is not None
+    assert (best.projection.kind, best.projection.period) == ("lattice", (8, 8))
+    assert abs(best.projection.share - 1) < 4 * best.projection.error
+    want = torch.block_diag(*[STEM.push(truth)] * 2)
+    dense = form.dense()
+    corr = float((dense * want).sum() / dense.norm() / want.norm())
+    plain = Spread(Factored.of_members(rows.double()), STEM).dense()
+    plain_corr = float((plain * want[:256, :256]).sum() / plain.norm() / want[:256, :256].norm())
+    assert corr > plain_corr + 0.02
+    assert best.corr == pytest.approx(corr, abs=0.02)
+    assert form.parts == 8
+    assert correlation(form, Dense(want)).value == pytest.approx(1, abs=0.02)
+
+
+def test_a_truth_off_the_lattice_is_not_projected() -> None:
+    smooth = torch.exp(-((torch.arange(8)[:, None] - torch.arange(8)) ** 2) / 8.0).double()
+    rows = members(torch.kron(smooth, smooth), 24)
+    reduction = StreamedReduction(64, 1.0, grid=(8, 8), periods=((4, 4), (8, 8)))
+    for r in rows:
+        reduction.add(r)
+    assert reduction.best().projection is None
+    assert reduction.corr() > 0.9
+
+
+def test_positions_that_are_alike() -> None:
+    truth = torch.eye(64).double() + 0.05
+    rows = members(truth, 12)
+    reduction = StreamedReduction(64, 1.0, grid=(8, 8), periods=((8, 8),))
+    for r in rows:
+        reduction.add(r)
+    best = reduction.best()
+    assert best.projection is not None
+    assert best.projection.kind == "alike"
+    assert best.corr > 0.95
+    found = best.form.dense()
+    assert torch.allclose(found, found[0, 1] + (found[0, 0] - found[0, 1]) * torch.eye(64, dtype=torch.float64))
+
+
+def test_more_rows_than_fit_end_in_leading_directions() -> None:
+    values = torch.cat([torch.tensor([100.0, 50.0, 25.0]), torch.ones(61)]).double()
+    basis = torch.linalg.qr(torch.randn(64, 64, generator=torch.Generator().manual_seed(3), dtype=torch.float64))[0]
+    rows = members(basis * values @ basis.T, 20, rows=8)
+    reduction = StreamedReduction(64, 1 / 8, keep=3, memory=64 * 8 * 4 * 5)
+    for r in rows:
+        reduction.add(r)
+    form, trace = reduction.finish()
+    assert trace is not None
+    assert abs(trace.value - float(values.sum())) < 4 * trace.stderr
+    seen = form.matvec(basis.T[:3])
+    assert torch.allclose(seen.norm(dim=1), values[:3], rtol=0.5)
+
+
+def test_zero_gradients_and_one_member() -> None:
+    reduction = StreamedReduction(16, 1.0)
+    reduction.add(torch.zeros(2, 16))
+    assert math.isnan(reduction.corr())
+    reduction.add(torch.zeros(2, 16))
+    assert reduction.finish()[0].trace() == 0
+    assert not isinstance(reduction.finish()[0], Lattice)
