@@ -50,6 +50,11 @@ class Rows(MembersAtPoints):
     device: torch.device
     head: RandomHead | None = None
 
+    def points(self, i: int) -> Tensor:
+        found = super().points(i)
+        # at the origin the one point is repeated, for as many random vectors in the place of the last layer
+        return found if self.head is None or len(found) > 1 else found.expand(self.count, *self.shape)
+
     def one(self, i: int) -> Outcome:
         model = member(self.make, self.seed, i, self.device)
         points = self.points(i).to(self.device, model_dtype(model))

@@ -35,12 +35,13 @@ from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import budget
 from netgrain.runtime.progress import Bar
-from netgrain.runtime.streams import MemberStream
+from netgrain.runtime.streams import AHEAD, MemberStream
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 
 MOST_PILOTED = FULL_LIMIT  # inputs up to which plainly sampled members judge an integrated first layer
 ROWS_SHARE = 3  # of the memory budget, one part in so many is for rows
+LARGE_AHEAD = 2  # units per worker of a large input that may be finished before their turn
 LARGE_START = 4  # members of a large input after which to look for the first time
 MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
@@ -59,7 +60,7 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     large = math.prod(shape) > FULL_LIMIT
     count = points_per_member(resolved.probe, asked.probes, large=large)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
-    points = len(resolved.probe.points(shape, count, 0))
+    points = len(rows.points(0))
     task, several, remark = _task(rows, asked)
     about = replace(
         about_sample(family_name(make, model), asked, resolved, points),
@@ -68,8 +69,9 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
         remarks=remark,
     )
     how = {"points": count, "first layer": about.averaged}
-    chunk = several if asked.chunk is None else asked.chunk
-    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}})
+    chunk = asked.chunk or (1 if large else several)  # members of large inputs send many rows
+    ahead = LARGE_AHEAD if large else AHEAD
+    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}}, ahead)
     keep = KEEP if asked.keep is None else asked.keep
     reduction = _streamed(reading, rows, points, keep, ends.bias) if large else _reduction(rows, points, keep)
 

@@ -22,15 +22,22 @@ class MemberStream:
     """The outcomes of members, for one range after the other.
 
     task computes some members at once. engine: where; None begins here and forks when the remaining work is worth
-    it. about: what distinguishes these members from others (it becomes a part of every unit).
+    it. about: what distinguishes these members from others (it becomes a part of every unit). ahead: units per worker
+    that may be finished before their turn.
     """
 
     def __init__(
-        self, task: Members, engine: Engine | None, chunk: int, about: Mapping[str, Any] | None = None
+        self,
+        task: Members,
+        engine: Engine | None,
+        chunk: int,
+        about: Mapping[str, Any] | None = None,
+        ahead: int = AHEAD,
     ) -> None:
         if chunk < 1:
             raise NetgrainError(f"expected at least one member per chunk, found {chunk}.")
         self.task, self.engine, self.chunk, self.about = task, engine, chunk, dict(about or {})
+        self.ahead = ahead
 
     def map(self, indices: range, remaining: int) -> Iterator[Outcome]:
         """Outcomes in order; remaining: how many are still to come, with those after this range, if that is known."""
@@ -46,7 +53,7 @@ class MemberStream:
     def _through(self, engine: Engine, indices: range) -> Iterator[Outcome]:
         pieces = [indices[i : i + self.chunk] for i in range(0, len(indices), self.chunk)]
         units = [Unit({**self.about, "members": [p.start, p.stop]}) for p in pieces]
-        ahead = AHEAD * max(1, engine.parallel) if units else 1
+        ahead = self.ahead * max(1, engine.parallel) if units else 1
         for found in in_order(engine.run(partial(_several, self.task), units, ahead), units):
             yield from _each(found)
 

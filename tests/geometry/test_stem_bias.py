@@ -1,0 +1,67 @@
+"""What an integrated first layer gets wrong, against plain and integrated samples of many other members."""
+
+import math
+
+import pytest
+from torch import Tensor, nn
+
+import netgrain as ng
+from netgrain.families.reading import read
+from netgrain.geometry import stem_bias as file
+from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.first_layer import FirstLayer, first_layer_of
+from netgrain.geometry.random_head import RandomHead, random_head_of
+from netgrain.geometry.stem_bias import StemBias, stem_bias
+
+SHAPE = (1, 6, 6)
+
+
+class Square(nn.Module):
+    """Its slope h = W·x grows with the weights that the gradient passes next."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.square() / 2
+
+
+def tied() -> nn.Module:
+    """Behind a stem of four weights: E[W_i² (W·x)²] is 1 + 2/4 times the product of the means at a typical x."""
+    net = nn.Sequential(nn.Conv2d(1, 2, 2, bias=False), Square(), nn.Flatten(), nn.Linear(50, 3))
+    nn.init.normal_(net[0].weight)
+    return net
+
+
+def measured(probe: ng.Gaussian) -> StemBias:
+    reading = read(tied, SHAPE)
+    plan, head = first_layer_of(reading), random_head_of(reading, "all")
+    assert isinstance(plan, FirstLayer)
+    assert isinstance(head, RandomHead)
+    return stem_bias(tied, 0, SHAPE, probe, plan, head)
+
+
+def test_against_plain_and_integrated_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "MEMBERS", 200)
+    found = measured(ng.Gaussian(1.0))
+    plain = ng.average_geometry(tied, SHAPE, probe=ng.Gaussian(1.0), members=600, first_layer="never", seed=1)
+    whole = ng.average_geometry(tied, SHAPE, probe=ng.Gaussian(1.0), members=600, first_layer="always", seed=2)
+    ratio = plain.trace.value / whole.trace.value
+    error = ratio * math.hypot(plain.trace.stderr / plain.trace.value, whole.trace.stderr / whole.trace.value)
+    assert abs(ratio - 1) > 6 * error  # there is something to see
+    assert abs(found.scale.value - ratio) < 4 * math.hypot(error, found.scale.stderr)
+    A, B = plain.matrix(), whole.matrix()
+    along = float((A * B).sum() / B.square().sum()) / ratio
+    assert abs(found.along.value - along) < 4 * found.along.stderr + 0.05
+
+
+@pytest.mark.quick
+def test_near_the_origin_nothing_is_wrong() -> None:
+    found = measured(ng.Gaussian(1e-4))
+    assert abs(found.scale.value - 1) < 4 * found.scale.stderr
+    assert found.within(0.01) == (abs(found.scale.value - 1) <= math.sqrt(0.02) + 2 * found.scale.stderr)
+
+
+def test_the_verdict() -> None:
+    right, wrong = Estimate(1.0, 0.01, 4), Estimate(1.5, 0.02, 4)
+    assert StemBias(right, right).within(0.01)
+    assert not StemBias(wrong, right).within(0.01)
+    assert not StemBias(right, wrong).within(0.01)
+    assert "1.500 ± 0.020 times" in StemBias(wrong, right).text
