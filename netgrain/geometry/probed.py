@@ -7,6 +7,7 @@ size have the same ones, and ratios of norms are far more precise than each of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,9 +30,10 @@ def test_vectors(size: int) -> Tensor:
     (True, torch.Size([8, 10000]))
     """
     if size <= EXACT:
-        return torch.eye(size) * size**0.5
+        return torch.eye(size) * math.sqrt(size)
     generator = torch.Generator().manual_seed(size)
-    return torch.randint(2, (max(FEWEST, ENTRIES // size), size), generator=generator).float() * 2 - 1
+    signs: Tensor = torch.randint(2, (max(FEWEST, ENTRIES // size), size), generator=generator).float() * 2 - 1
+    return signs
 
 
 test_vectors.__test__ = False  # type: ignore[attr-defined]  # pytest takes its name for a test

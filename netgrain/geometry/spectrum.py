@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.forms import Factored, Form
+from netgrain.geometry.large_spectrum import leading_pairs
 from netgrain.geometry.lattice import Lattice
 from netgrain.geometry.probed import Probed
 from netgrain.geometry.products import Products
-from netgrain.geometry.structured_forms import Kronecker
+from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
 
+FEW = 24  # leading pairs of a large sample, unless asked otherwise
 FULL_LIMIT = 4096  # whole spectra by dense methods up to here
 LANCZOS_FROM = 1536  # a few directions of a larger matrix come from Lanczos iterations
 LANCZOS_FROM_COSTLY = 128  # where every product takes passes through a network
@@ -63,7 +65,10 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
         inner = decompose(form.core, None if k is None else math.ceil(k / form.copies))
         return Spectrum(inner.values, inner.vectors, form.copies, inner.complete)
     if isinstance(form, Probed):
-        return decompose(form.whole, k)
+        return decompose(form.whole, FEW if k is None and form.size > FULL_LIMIT else k)
+    if isinstance(form, Spread) and isinstance(form.source, Factored) and form.size > FULL_LIMIT:
+        values, vectors = leading_pairs(form.source, form.stem, FEW if k is None else k)
+        return settled(values, vectors, complete=False)
     if isinstance(form, Lattice):
         known = form.size if form.size <= FULL_LIMIT else min(form.size, 64 if k is None else k)
         values, vectors = form.leading(known)
