@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from netgrain.families.calls import is_leaf, watching
+from netgrain.families.logits import NotFound, logits_of
 from netgrain.families.members import tensors_of
 from netgrain.families.nested import every, replaced
 from netgrain.runtime.errors import NetgrainError
@@ -112,7 +113,11 @@ def record(model: nn.Module, x: Tensor, *, look: Look | None = None) -> Trace:
     watch = _watching(model, x)
     watch.look = look
     with torch.no_grad():
-        y = _run(model, x, watch)
+        returned = _run(model, x, watch)
+    try:
+        y = logits_of(returned, x)
+    except NotFound as e:
+        raise Unsupported(str(e).rstrip(".")) from e
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
         raise Unsupported("the module's output is not a tensor computed from its input")
     output, seen = watch.refs[id(y)], frozenset(watch.looked_at)
