@@ -48,6 +48,11 @@ def why_it_failed(error: BaseException, shape: tuple[int, ...], who: str, advice
             "and input_shape=(tokens, width) to average_geometry, geometry_of or check, or elsewhere the part of the "
             "model that takes embeddings, as a module of its own."
         )
+    if "more than 1 value per channel when training" in reason:
+        return (
+            f"{who} mixes the samples of a batch, since a batch norm in it uses their statistics even in eval mode; "
+            "let it use running statistics, or a normalisation that acts on each sample."
+        )
     return f"{who} failed on inputs of shape {shape} ({reason.rstrip('.')}); {_fitting(reason, shape) or advice}."
 
 

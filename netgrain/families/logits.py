@@ -39,6 +39,21 @@ def logits_of(returned: Any, x: Tensor, who: str = "the model") -> Any:
     return returned
 
 
+def remark_on(returned: Any, x: Tensor) -> str:
+    """What is to be said where other choices were possible: the first of several entries was taken.
+
+    >>> import torch
+    >>> x = torch.zeros(2, 3)
+    >>> remark_on((x + 1, x + 2), x), remark_on({"logits": x, "hidden": x}, x)
+    ('the outputs are the first of 2 tensors that the model returns', '')
+    """
+    named = _fields(returned) or {}
+    if not isinstance(returned, tuple) or any(isinstance(named.get(name), Tensor) for name in (*LOGITS, *FEATURES)):
+        return ""
+    several = sum(_is_output(value, x) for value in returned)
+    return f"the outputs are the first of {several} tensors that the model returns" if several > 1 else ""
+
+
 def answering(call: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
     """A model as a function that returns its outputs alone."""
     return lambda x: logits_of(call(x), x)

@@ -240,8 +240,9 @@ def forward(call: Callable[[Tensor], Any], x: Tensor, *, advice: str = ADVICE, w
         kind = "None" if y is None else type(y).__name__
         raise NetgrainError(f"{who} returned {kind}, expected a tensor (batch, outputs); let it return its logits.")
     if y.dim() == 0 or len(y) != len(x):
+        way = "" if y.dim() else ": return the logits, not a loss over the batch"
         raise NetgrainError(
-            f"{who} turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input."
+            f"{who} turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input{way}."
         )
     if not y.is_floating_point():
         way = "take their real part, size or both parts (torch.view_as_real)" if y.is_complex() else "return the logits"

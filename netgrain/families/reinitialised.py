@@ -22,8 +22,8 @@ from netgrain.runtime.randomness import seeded
 OF_LAYERS = ("reset_parameters", "_reset_parameters")  # of torch's own layers; the second of its attention
 OF_MODELS = ("init_weights", "_init_weights", "initialize_weights", "_initialize_weights")
 MARK = "_is_hf_initialized"  # Hugging Face leaves alone what carries it
-FAR = 2.0  # ratio of standard deviations from which the methods may not be what the constructor used
-MANY = 256  # entries from which a standard deviation tells something
+FAR = 1.25  # ratio of standard deviations that chance does not reach: the methods are not what the constructor used
+MANY = 1024  # entries from which a standard deviation is known to a few percent
 WAY_OUT = "pass a function that builds the model anew, as in lambda: {kind}(...)"
 
 

@@ -155,7 +155,7 @@ def _looked_up(model: nn.Module, tokens: int) -> str:
     except Exception as e:  # the user's forward may raise anything
         if len(set(seen)) != 1:
             advice = f"call it by its embeddings, {WAY_OUT}"
-            raise NetgrainError(why_it_failed(e, (tokens,), f"{name_of(model)}, given tokens,", advice)) from e
+            raise NetgrainError(why_it_failed(e, (tokens,), "the model", advice)) from e
     finally:
         for module, mode in training.items():
             module.training = mode

@@ -189,6 +189,11 @@ def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
     if method not in ("auto", "closed-form", "sampled"):
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     reading = read(make, asked.shape, asked.seed)
+    G = _obtained(method, reading, asked)
+    return _remarked(G, reading.remark) if reading.remark else G
+
+
+def _obtained(method: Method, reading: Reading, asked: Options) -> Geometry:
     if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
         return sampled(reading, asked)
     if method == "closed-form":
