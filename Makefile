@@ -5,7 +5,7 @@ TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
 # what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
-FRAMEWORKS := tests/complexity/test_callbacks.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
+FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
 
 .PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture format lint types imports clean
 .DEFAULT_GOAL := help

@@ -20,6 +20,7 @@ from .families.batch_statistics import data_statistics as data_statistics
 from .families.probes import Data as Data
 from .families.probes import Gaussian as Gaussian
 from .families.probes import Origin as Origin
+from .families.reinitialised import fresh as fresh
 from .geometry.agreement import check as check
 from .geometry.average import average_geometry as average_geometry
 from .geometry.covariance import data_covariance as data_covariance

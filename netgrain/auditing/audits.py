@@ -18,6 +18,7 @@ from netgrain.auditing.places import Place, place_of
 from netgrain.auditing.sections.contract import Report, Sentence, Subject, said
 from netgrain.auditing.sections.registry import sections
 from netgrain.families.members import Family
+from netgrain.families.prepared import prepared
 from netgrain.families.probes import Probe
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.devices import best_device, checked_device
@@ -169,6 +170,7 @@ def audit(
     """
     X, y, first = checked_data(make, X, y, classes, seed=seed)
     shape, on = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
+    make = prepared(make, shape)
     check_options(shape, features=features, G=G, probe=probe, weights=weights, keep=keep, members=members)
     place = Place() if G is not None else place_of(probe, X, members=members, seed=seed)
     labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))

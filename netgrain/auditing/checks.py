@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.families.logits import answering
 from netgrain.families.members import Family, forward, member
+from netgrain.families.prepared import prepared
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
@@ -36,7 +38,7 @@ def checked_data(
     if bool((X[:1] == X).all()):
         raise NetgrainError(f"all {len(X)} samples of X are equal, so nothing can be told about them; pass others.")
     X = checked_samples(X.float())  # what is too large for single precision is Inf now
-    model = member(make, seed, 0)
+    model = member(prepared(make, shape), seed, 0)
     outputs = _outputs(model, X)
     checked_labels(y, len(X), outputs, logit=True)
     if classes and len(classes) > max(outputs, 2):
@@ -109,7 +111,7 @@ def _outputs(model: nn.Module, X: Tensor) -> int:
     """How many scores the model gives a sample."""
     try:
         with torch.no_grad():
-            return forward(scoring(model), X[:1]).shape[1]
+            return forward(scoring(answering(model)), X[:1]).shape[1]
     except NetgrainError as e:
         if e.__cause__ is None or "failed on inputs of shape" not in str(e):  # the shape of X is not what is wrong
             raise

@@ -31,6 +31,7 @@ from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
+from netgrain.families.prepared import prepared
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
@@ -253,6 +254,7 @@ def visible(
     """
     u = _direction(signal, input_shape, G)
     shape = tuple(u.shape)
+    make = prepared(make, shape)
     if G is None:
         G = average_geometry(
             make,

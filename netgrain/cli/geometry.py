@@ -24,6 +24,7 @@ from netgrain.models.specs import FORMS
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from netgrain.families.prepared import At
     from netgrain.geometry.agreement import Agreement
     from netgrain.geometry.estimate import Estimate
     from netgrain.geometry.options import EndLayer, Method
@@ -91,6 +92,14 @@ def geometry(
             "or always (also where it is nearly exact).",
         ),
     ] = "auto",
+    at: Annotated[
+        str | None,
+        option(
+            "PLACE",
+            "embeddings: for models of tokens, measure at the output of the token embedding, with --input "
+            "TOKENSxWIDTH (default: the input itself).",
+        ),
+    ] = None,
     check: Annotated[
         int | None,
         option(
@@ -136,18 +145,23 @@ def geometry(
         output=chosen,
         first_layer=cast("EndLayer", first_layer),
         memory=memory,
+        at=cast("At | None", at),
     )
     if dry_run:
         return plan.of_geometry(sample, sizes, members, out)
     compared = (
-        None if check is None else partial(compare, make, sizes, members=check, probe=place, output=chosen, seed=seed)
+        None
+        if check is None
+        else partial(
+            compare, make, sizes, members=check, probe=place, output=chosen, seed=seed, at=cast("At | None", at)
+        )
     )
-    if check is not None:
+    if check is not None and at is None:
         check_error_bars(make, Options(sizes, members=check, probe=place, output=chosen, seed=seed))
     about = {
         "model": model, "source": source_of(make), "input": list(sizes), "probe": probe,
         "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
-        "seed": seed, "output": output, "first_layer": first_layer,
+        "seed": seed, "output": output, "first_layer": first_layer, "at": at,
     }  # fmt: skip
     with (
         on_interrupt(partial(_kept, out)),

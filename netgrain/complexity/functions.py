@@ -109,7 +109,7 @@ def _transformed(y: Tensor, h: Callable[[Tensor], Tensor], of: Of) -> Tensor:
 def _observed(model: nn.Module, whole: Callable[[Tensor], Any], layer: str | None) -> Iterator[Callable[[Tensor], Any]]:
     """The model as a function of x, or the part of it that ends with a layer."""
     if layer is None:
-        yield lambda x: unwrapped(whole(x))
+        yield whole
         return
     modules = {name: module for name, module in model.named_modules() if name}
     if layer not in modules:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.complexity.estimators import geometric_complexity
 from netgrain.complexity.variants import margins
-from netgrain.families.members import Family, member
+from netgrain.families.members import Family, forward, member
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.engines import engine_for
@@ -190,7 +190,7 @@ def median_margin(model: nn.Module, X: Tensor, y: Tensor) -> float:
     """The median of f_y − max over the other classes."""
     weight = next(model.parameters())
     with torch.no_grad():
-        outputs = torch.cat([model(x.to(weight)).cpu() for x in X.split(1024)])
+        outputs = torch.cat([forward(model, x.to(weight)).cpu() for x in X.split(1024)])
     return float(margins(outputs, y).median())
 
 

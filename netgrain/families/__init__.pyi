@@ -8,3 +8,4 @@ from .probes import Probe as Probe
 from .reading import Reading as Reading
 from .reading import read as read
 from .reasons import Reason as Reason
+from .reinitialised import fresh as fresh

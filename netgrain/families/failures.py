@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from netgrain.families.calls import watching
+from netgrain.families.logits import logits_of
 from netgrain.families.nested import every
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import shortage
@@ -36,11 +37,21 @@ def why_it_failed(error: BaseException, shape: tuple[int, ...], who: str, advice
         return short
     reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[0].split())
     if missing := re.search(r"forward\(\) missing \d+ required positional arguments?: (.+)", reason):
-        return f"{who}'s forward needs {missing[1]} too; wrap it in a module that takes one tensor."
-    if "argument #1 'indices'" in reason:
+        first = missing[1].replace("'", "").split(" and ")[0].split(",")[0]
         return (
-            f"{who} looks up tokens in an Embedding, and whole numbers cannot be differentiated; "
-            "pass the part of it that takes embeddings, as a module of its own."
+            f"{who}'s forward needs {missing[1]} too; tell average_geometry, geometry_of or check how to call it, "
+            f"as in call=lambda model, x: model(x, {first}=...), or wrap it in a module that takes one tensor."
+        )
+    if "argument #1 'indices'" in reason or "index tensors must be long" in reason.lower():
+        return (
+            f"{who} looks up tokens in an Embedding, and whole numbers cannot be differentiated; pass at='embeddings' "
+            "and input_shape=(tokens, width) to average_geometry, geometry_of or check, or elsewhere the part of the "
+            "model that takes embeddings, as a module of its own."
+        )
+    if "more than 1 value per channel when training" in reason:
+        return (
+            f"{who} mixes the samples of a batch, since a batch norm in it uses their statistics even in eval mode; "
+            "let it use running statistics, or a normalisation that acts on each sample."
         )
     return f"{who} failed on inputs of shape {shape} ({reason.rstrip('.')}); {_fitting(reason, shape) or advice}."
 
@@ -67,6 +78,16 @@ def check_not_lazy(model: nn.Module, who: str) -> None:
             raise NetgrainError(
                 f"{who}: '{owner}' ({type(model.get_submodule(owner)).__name__}) has no weights before its first "
                 "forward pass; write out its sizes, or run one batch through the model before you pass it on."
+            )
+
+
+def check_has_numbers(model: nn.Module, who: str) -> None:
+    """Refuse parameters on the meta device, which have a shape and no numbers."""
+    for name, parameter in model.named_parameters():
+        if parameter.is_meta:
+            raise NetgrainError(
+                f"{who} has no numbers in parameter '{name}' (it is on the device 'meta'); build the model on the CPU, "
+                "or give it weights with model.to_empty(device='cpu') and its own initialisation."
             )
 
 
@@ -112,7 +133,7 @@ def check_finite_gradient(rows: Tensor, call: Callable[[Tensor], Any], x: Tensor
 def _is_finite_elsewhere(call: Callable[[Tensor], Any], x: Tensor) -> bool:
     with torch.no_grad():
         y = call(torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x))
-    return all(bool(torch.isfinite(t).all()) for t in _floats(y))
+    return all(bool(torch.isfinite(t).all()) for t in _floats(logits_of(y, x)))
 
 
 def _first_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
@@ -143,7 +164,7 @@ def _first_gradient_not_finite(call: Callable[[Tensor], Any], x: Tensor) -> str:
 
     with torch.enable_grad(), _watching(call, look):
         place = x.detach().requires_grad_(True)
-        torch.autograd.grad(next(_floats(call(place))).sum(), place, allow_unused=True)
+        torch.autograd.grad(logits_of(call(place), place).sum(), place, allow_unused=True)
     return f", first behind {seen[0]}" if seen else ""
 
 

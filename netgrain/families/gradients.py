@@ -85,10 +85,10 @@ def check_deterministic(call: Callable[[Tensor], Any], x: Tensor) -> None:
                 "the model is stochastic in eval mode: two passes over one input differ; "
                 "switch dropout and other noise off."
             )
-        alone = forward(call, x[:1])
+        alone = torch.cat([forward(call, one) for one in x.split(1)])
         size = float(first.nan_to_num(0.0, 0.0, 0.0).abs().max())  # outputs that are not finite are told elsewhere
-        if not torch.allclose(first[:1], alone, rtol=1e-2, atol=1e-4 * size, equal_nan=True):
+        if first.shape != alone.shape or not torch.allclose(first, alone, rtol=1e-2, atol=1e-4 * size, equal_nan=True):
             raise NetgrainError(
                 "the model mixes the samples of a batch: the output for one input depends on its neighbours; "
-                "use eval mode or a normalisation that acts on each sample."
+                "use eval mode, a normalisation that acts on each sample, or torch.where instead of an if on values."
             )

@@ -15,10 +15,13 @@ from torch.func import functional_call
 
 from netgrain.families.failures import (
     ADVICE,
+    check_has_numbers,
     check_not_lazy,
     unwrapped_model,
     why_it_failed,
 )
+from netgrain.families.logits import logits_of
+from netgrain.families.wrapped import name_of
 from netgrain.runtime.arguments import found
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import shortage
@@ -120,8 +123,9 @@ def built(make: Any) -> nn.Module:
     if isinstance(make, nn.Module):
         kind = type(unwrapped_model(make)).__name__
         raise NetgrainError(
-            f"{wanted}, found one finished module ({kind}); pass its class or a function that builds it anew. "
-            "For one given model use geometry_of(model, probe)."
+            f"{wanted}, found one finished module ({kind}); pass a function that builds it anew, as in "
+            f"lambda: {kind}(...), or ng.fresh(model), which draws the weights of a copy anew; for the geometry of "
+            "this one model use geometry_of(model, probe)."
         )
     if not callable(make):
         raise NetgrainError(f"{wanted}, found {found(make)}; pass it, as in partial(ResNet18, channels=1).")
@@ -168,6 +172,7 @@ def _required(make: Callable[..., Any]) -> str | None:
 def check_weights(model: nn.Module, who: str = "the model") -> None:
     """Refuse a model without parameters or with parameters that are not finite."""
     check_not_lazy(model, who)
+    check_has_numbers(model, who)
     empty = True
     for name, parameter in model.named_parameters():
         empty = False
@@ -226,20 +231,24 @@ def forward(call: Callable[[Tensor], Any], x: Tensor, *, advice: str = ADVICE, w
     advice: the way out if the model cannot take x; it depends on where the caller got x from.
     """
     try:
-        y = call(x)
+        y = logits_of(call(x), x, who)
     except NetgrainError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, MemoryError) as e:
         raise NetgrainError(why_it_failed(e, tuple(x.shape[1:]), who, advice)) from e
     if not isinstance(y, Tensor):
         kind = "None" if y is None else type(y).__name__
-        raise NetgrainError(f"{who} returned {kind}, expected a tensor (batch, outputs); wrap it to return logits.")
+        raise NetgrainError(f"{who} returned {kind}, expected a tensor (batch, outputs); let it return its logits.")
     if y.dim() == 0 or len(y) != len(x):
+        way = "" if y.dim() else ": return the logits, not a loss over the batch"
         raise NetgrainError(
-            f"{who} turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input."
+            f"{who} turned a batch of {len(x)} into shape {tuple(y.shape)}; expected one row of outputs per input{way}."
         )
     if not y.is_floating_point():
-        raise NetgrainError(f"{who} returned {y.dtype}; expected floating-point outputs that can be differentiated.")
+        way = "take their real part, size or both parts (torch.view_as_real)" if y.is_complex() else "return the logits"
+        raise NetgrainError(
+            f"{who} returned {y.dtype}; expected floating-point outputs that can be differentiated: {way}."
+        )
     if y.numel() == 0:
         raise NetgrainError(f"{who} returned shape {tuple(y.shape)}, which has no outputs; expected at least one.")
     return y.reshape(len(y), -1)
@@ -278,4 +287,4 @@ def family_name(make: Family, model: nn.Module) -> str:
         return spec
     options = getattr(make, "keywords", None) or {}
     inside = ", ".join(f"{k}={getattr(v, '__name__', v)}" for k, v in options.items())
-    return f"{type(model).__name__}({inside})" if inside else type(model).__name__
+    return f"{name_of(model)}({inside})" if inside else name_of(model)

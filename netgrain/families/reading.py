@@ -124,6 +124,12 @@ class Reading:
                 raise NetgrainError(short) from e
             return Reason("not traced", "", str(e))
 
+    @property
+    def remark(self) -> str:
+        """What is to be said of the outputs, once the module was traced: which of several were taken."""
+        trace = self.__dict__.get("trace")
+        return trace.remark if isinstance(trace, Trace) else ""
+
     def traced(self) -> Trace:
         """All steps of the module, recorded on two inputs.
 

@@ -16,6 +16,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from netgrain.families.calls import with_output
 from netgrain.families.gradients import POINTS_AT_ONCE, cut_at, gradients
+from netgrain.families.logits import logits_of
 from netgrain.families.members import frozen, tensors_of
 from netgrain.families.outputs import Output, select
 from netgrain.runtime.errors import NetgrainError
@@ -57,12 +58,12 @@ def gradients_of_members(
 
     def outputs(state: dict[str, Tensor], x: Tensor, place: Tensor) -> Tensor:
         if at is None:
-            raw = functional_call(skeleton, state, (place,))
+            raw = logits_of(functional_call(skeleton, state, (place,)), place)
         else:
             layer = skeleton.get_submodule(at)
             # a shift by zero of the layer's output: its gradient is the gradient there
             raw = with_output(layer, lambda: functional_call(skeleton, state, (x,)), lambda out: out + place)
-        return select(raw.reshape(len(x), -1), output)
+        return select(logits_of(raw, x).reshape(len(x), -1), output)
 
     pieces = []
     for some in points.detach().split(POINTS_AT_ONCE, dim=1):

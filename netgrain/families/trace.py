@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from netgrain.families.calls import is_leaf, watching
+from netgrain.families.logits import NotFound, logits_of, remark_on
 from netgrain.families.members import tensors_of
 from netgrain.families.nested import every, replaced
 from netgrain.runtime.errors import NetgrainError
@@ -94,6 +95,7 @@ class Trace:
     output: Ref
     calls: tuple[tuple[str, str], ...] = ()  # name and class of every module without modules inside, in order
     looked_at: frozenset[str] = frozenset()  # parameters and buffers whose numbers became Python values
+    remark: str = ""  # on which of several outputs were taken
 
     def needed(self, passes: Callable[[Step], bool] = lambda _: True) -> set[int]:
         """Steps that the output depends on, through steps that pass."""
@@ -112,11 +114,16 @@ def record(model: nn.Module, x: Tensor, *, look: Look | None = None) -> Trace:
     watch = _watching(model, x)
     watch.look = look
     with torch.no_grad():
-        y = _run(model, x, watch)
+        returned = _run(model, x, watch)
+    try:
+        y = logits_of(returned, x)
+    except NotFound as e:
+        raise Unsupported(str(e).rstrip(".")) from e
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
         raise Unsupported("the module's output is not a tensor computed from its input")
     output, seen = watch.refs[id(y)], frozenset(watch.looked_at)
-    return Trace(tuple(x.shape[1:]), watch.steps, output, tuple(watch.calls), seen)
+    remark = remark_on(returned, x)
+    return Trace(tuple(x.shape[1:]), watch.steps, output, tuple(watch.calls), seen, remark)
 
 
 def recorded(model: nn.Module, x: Tensor, *, stop_after: int) -> list[Step]:

@@ -23,8 +23,10 @@ from netgrain.families.gradients import check_differentiable, gradients
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output
+from netgrain.families.prepared import At, prepared
 from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import Reading, read
+from netgrain.families.wrapped import Call
 from netgrain.geometry.average import closed_form
 from netgrain.geometry.closed import energies_along_points
 from netgrain.geometry.energy_ratios import energy, leading_ratio, ratio_along, ratio_of
@@ -199,6 +201,8 @@ def check(
     members: int = 2000,
     probe: Probe | None = None,
     output: Output = "all",
+    call: Call | None = None,
+    at: At | None = None,
     seed: int = 0,
     probes: int | None = None,
     closed: Geometry | None = None,
@@ -225,6 +229,11 @@ def check(
         Where x comes from; the origin by default, or its limit if the network has a kink there.
     output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
         Outputs whose gradients count.
+    call : callable, optional
+        How a model is called, as in ``lambda model, x: model(pixel_values=x).logits``.
+    at : {"embeddings"}, optional
+        For models of tokens: take the output of the token embedding as the input space, with
+        `input_shape` ``(tokens, width)``.
     seed : int, default 0
         The networks are those of ``seed + 1``: others than a closed form may have looked at.
     probes : int, optional
@@ -279,6 +288,7 @@ def check(
         device=device,
         progress=progress,
     )
+    make = prepared(make, asked.shape, call=call, at=at, seed=asked.seed)
     check_error_bars(make, asked)
     along, reading = [], read(make, asked.shape, asked.seed)
     if closed is None:

@@ -12,9 +12,11 @@ from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
+from netgrain.families.prepared import At, prepared
 from netgrain.families.probes import Probe
 from netgrain.families.reading import Reading, read
 from netgrain.families.trace import Unsupported
+from netgrain.families.wrapped import Call
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
@@ -39,6 +41,8 @@ def average_geometry(
     tolerance: float | None = None,
     probes: int | None = None,
     first_layer: EndLayer = "auto",
+    call: Call | None = None,
+    at: At | None = None,
     seed: int = 0,
     keep: int | None = None,
     engine: Engine | str | None = None,
@@ -59,7 +63,7 @@ def average_geometry(
     ----------
     make : callable
         Returns a fresh ``torch.nn.Module`` on every call, for example
-        ``partial(ResNet18, channels=1)``.
+        ``partial(ResNet18, channels=1)``; ``fresh(model)`` makes one from a model.
     input_shape : sequence of int
         Shape of one input without the batch axis, for example ``(1, 32, 32)``.
     method : {"auto", "closed-form", "sampled"}, default "auto"
@@ -83,6 +87,12 @@ def average_geometry(
     first_layer : {"auto", "never", "always"}, default "auto"
         Whether to average over the first layer exactly instead of sampling it: where that is
         exact, never, or also where it is only nearly exact.
+    call : callable, optional
+        How a model is called, as a function of the model and a batch x, for models with keywords or
+        several inputs: ``lambda model, x: model(pixel_values=x).logits``.
+    at : {"embeddings"}, optional
+        For models of tokens: take the output of the token embedding as the input space, with
+        `input_shape` ``(tokens, width)``.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -129,6 +139,7 @@ def average_geometry(
 
     See Also
     --------
+    fresh : A family from one model.
     geometry_of : The geometry of given, trained networks.
     check : Compare the closed form with sampled networks.
 
@@ -176,7 +187,7 @@ def average_geometry(
         progress=progress,
         memory=memory,
     )
-    return geometry_by(method, make, asked)
+    return geometry_by(method, prepared(make, asked.shape, call=call, at=at, seed=asked.seed), asked)
 
 
 def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
@@ -185,13 +196,18 @@ def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     with within(asked.memory):
         reading = read(make, asked.shape, asked.seed)
-        if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
-            return sampled(reading, asked)
-        if method == "closed-form":
-            if of_sampling := asked.of_sampling:
-                raise NetgrainError(f"{of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
-            return closed_form(reading, asked)
-        return _best(reading, asked)
+        G = _obtained(method, reading, asked)
+    return _remarked(G, reading.remark) if reading.remark else G
+
+
+def _obtained(method: Method, reading: Reading, asked: Options) -> Geometry:
+    if method == "sampled" or (method == "auto" and asked.asks_for_sampling):
+        return sampled(reading, asked)
+    if method == "closed-form":
+        if of_sampling := asked.of_sampling:
+            raise NetgrainError(f"{of_sampling[0]}= belongs to sampling; leave it out, or use method='sampled'.")
+        return closed_form(reading, asked)
+    return _best(reading, asked)
 
 
 def _best(reading: Reading, asked: Options) -> Geometry:

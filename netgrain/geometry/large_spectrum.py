@@ -43,7 +43,8 @@ def _reduced(rows: Tensor, generator: torch.Generator) -> Tensor:
     for _ in range(2):
         Q = torch.linalg.qr(rows.T @ (rows @ Q))[0]
     _, values, right = torch.linalg.svd(rows @ Q, full_matrices=False)
-    return (values[:, None] * right) @ Q.T
+    reduced: Tensor = (values[:, None] * right) @ Q.T
+    return reduced
 
 
 def _times(rows: Tensor, stem: ConvStem, X: Tensor) -> Tensor:

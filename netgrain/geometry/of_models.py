@@ -15,7 +15,9 @@ from netgrain.families.gradients import check_deterministic, check_differentiabl
 from netgrain.families.members import check_weights, frozen, model_dtype, without_gradients
 from netgrain.families.origin import Resolved, probe_used
 from netgrain.families.outputs import Output
+from netgrain.families.prepared import At, prepared_model
 from netgrain.families.probes import Data, Origin, Probe, checked_probe
+from netgrain.families.wrapped import Call, name_of
 from netgrain.geometry.collecting import about_sample
 from netgrain.geometry.gradient_rows import check_rows
 from netgrain.geometry.options import Options, points_per_member
@@ -37,6 +39,8 @@ def geometry_of(
     input_shape: Sequence[int] | None = None,
     output: Output = "all",
     probes: int | None = None,
+    call: Call | None = None,
+    at: At | None = None,
     seed: int = 0,
     keep: int = 64,
     progress: bool | None = None,
@@ -58,6 +62,12 @@ def geometry_of(
         Outputs whose gradients count; ``"all"`` sums over outputs.
     probes : int, optional
         Points per network; all samples of a data set, 8 points of a Gaussian.
+    call : callable, optional
+        How a model is called, as a function of the model and a batch x, for models with keywords or
+        several inputs: ``lambda model, x: model(pixel_values=x).logits``.
+    at : {"embeddings"}, optional
+        For models of tokens: take the output of the token embedding as the input space, with
+        `input_shape` ``(tokens, width)``.
     seed : int, default 0
         Of the points.
 
@@ -96,6 +106,7 @@ def geometry_of(
     listed = listed_models(models)
     shape = shape_for(probe, input_shape)
     asked = Options(shape, probe=probe, output=output, probes=probes, seed=seed, keep=keep, progress=progress)
+    listed = [prepared_model(model, shape, call=call, at=at) for model in listed]
     given = GivenModels("geometry", listed, probe, asked)
     reduction = Reduction(math.prod(shape), 1 / given.points, keep=keep)
     for one in given:
@@ -175,7 +186,7 @@ class GivenModels:
 
     def about(self) -> Provenance:
         """What is known of all of them."""
-        names = ", ".join(sorted({type(unwrapped_model(m)).__name__ for m in self.models}))
+        names = ", ".join(sorted({name_of(unwrapped_model(m)) for m in self.models}))
         about = about_sample(names, self.asked, self.used, self.points)
         members = len(self.models)
         return replace(about, members=members, integration=GIVEN_MODELS, zero_share=self.zero / members)

@@ -84,7 +84,10 @@ def warn_near_chance(model: nn.Module, X: Tensor, y: Tensor) -> None:
     rows = torch.linspace(0, len(X) - 1, min(JUDGED, len(X))).round().long()
     labels = y[rows]
     with torch.no_grad():
-        scores = torch.cat([model(part) for part in X[rows].split(AT_ONCE)])
+        parts = [model(part) for part in X[rows].split(AT_ONCE)]
+    if not all(isinstance(part, Tensor) for part in parts):
+        return  # more than the scores of classes
+    scores = torch.cat(parts)
     if scores.dim() != 2 or not 1 < int(labels.max()) + 1 <= scores.shape[1]:
         return  # no classifier of these labels
     accuracy = float((scores.argmax(1) == labels).double().mean())

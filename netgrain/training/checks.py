@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from netgrain.families.logits import answering
 from netgrain.families.members import Family, built, forward, member, model_dtype
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.samples import checked_samples, scoring, tensor_of
@@ -30,7 +31,7 @@ def checked(model: nn.Module, X: Tensor, y: Tensor, loss: str) -> tuple[Tensor, 
     targets = LOSSES[loss].numbers and y.is_floating_point()
     with evaluating(model), torch.no_grad():
         place = next(model.parameters()).device
-        outputs = forward(model if targets else scoring(model), X[:1].to(place)).shape[1]
+        outputs = forward(model if targets else scoring(answering(model)), X[:1].to(place)).shape[1]
     if targets:
         return X, number_targets(y, len(X), outputs, X.dtype)
     return X, class_targets(y, len(X), outputs)

@@ -13,9 +13,11 @@ from netgrain.families.failures import ADVICE, check_finite_outputs
 from netgrain.families.members import Family, family_name, forward, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.outputs import Output
+from netgrain.families.prepared import prepared
 from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
+from netgrain.families.wrapped import Call
 from netgrain.geometry import correlation
 from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as, schedule
 from netgrain.geometry.estimate import Estimate
@@ -59,6 +61,7 @@ def average_evolution(
     probes: int | None = None,
     antithetic: bool | None = None,
     integrate: bool = True,
+    call: Call | None = None,
     seed: int = 0,
     engine: Engine | str | None = None,
     workers: int | None = None,
@@ -101,6 +104,8 @@ def average_evolution(
     integrate : bool, default True
         Whether to average exactly over all ω, for networks with one hidden layer (ReLU or linear)
         under ``"sse"``.
+    call : callable, optional
+        How a model is called, as in ``lambda model, x: model(pixel_values=x).logits``.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -185,6 +190,7 @@ def average_evolution(
     )
     kind, shape = loss_of(loss), asked.shape
     via = engine_for(asked.engine, asked.workers, asked.place)
+    make = prepared(make, shape, call=call)
     model, moving = trainable_member(make, asked.seed, 0)
     few = check_member(make, model, asked, ADVICE)
     with torch.no_grad():

@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from netgrain.families.logits import answering
 from netgrain.families.members import Family, forward, model_dtype
 from netgrain.runtime.devices import widest
 from netgrain.runtime.errors import NetgrainError
@@ -292,7 +293,7 @@ def accuracy(model: nn.Module, X: Tensor, y: Tensor, *, state: State | None = No
     right = 0
     with evaluating(model), torch.no_grad():
         for start in range(0, len(X), batch):
-            outputs = forward(scoring(call), X[start : start + batch].to(place, model_dtype(model)))
+            outputs = forward(scoring(answering(call)), X[start : start + batch].to(place, model_dtype(model)))
             if start == 0:
                 labels = checked_labels(labels, len(X), outputs.shape[1])
             right += int((outputs.argmax(1) == labels[start : start + batch].to(place)).sum())

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
+from netgrain.families.logits import logits_of
 from netgrain.families.members import Family
 from netgrain.runtime.devices import widest
 from netgrain.runtime.threads import one_thread
@@ -53,7 +54,7 @@ class _Together:
 
         def loss(moving: State, still: State, buffers: State, x: Tensor, t: Tensor) -> Tensor:
             outputs = functional_call(self.skeleton, {**moving, **still, **buffers}, (x,))
-            return self.loss_of(outputs.reshape(len(x), -1), t)
+            return self.loss_of(logits_of(outputs, x).reshape(len(x), -1), t)
 
         axis = None if shared else 0
         step = vmap(grad_and_value(loss), in_dims=(0, 0, 0, axis, axis), randomness="error")

@@ -28,8 +28,8 @@ class Pair(nn.Module):
         super().__init__()
         self.head = nn.Linear(16, 2)
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x, self.head(x.flatten(1))
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [self.head(x.flatten(1)), x.flatten(1)]
 
 
 class Divides(nn.Module):
@@ -93,7 +93,7 @@ CASES = {
     "statistics of one sample": (lambda: ng.data_statistics(tiny, torch.zeros(1, 3)), "at least two finite"),
     "statistics without a batch norm": (ng.data_statistics(tiny, torch.zeros(4, 1, 4, 4)), "model with batch norms"),
     "output": (lambda: ng.average_geometry(tiny, SHAPE, members=2, output=7), "the model has 2 outputs"),
-    "tuple": (lambda: ng.average_geometry(Pair, SHAPE, members=2), "returned tuple"),
+    "list": (lambda: ng.average_geometry(Pair, SHAPE, members=2), "returned list.*call=lambda model, x: model"),
     "integers wanted": (lambda: ng.average_geometry(embedding, (16,), members=2), "looks up tokens"),
     "integer data": (lambda: ng.Data(torch.zeros(3, 4, dtype=torch.uint8)), "X.float\\(\\) / 255"),
     "nan data": (lambda: ng.Data(torch.full((3, 4), float("nan"))), "finite samples"),

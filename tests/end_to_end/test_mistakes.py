@@ -10,8 +10,8 @@ from tests.end_to_end.mistakes import Mistake, end
 
 TABLES = [
     importlib.import_module(name)
-    for name in ("tests.end_to_end.mistakes_about_models", "tests.end_to_end.mistakes_about_data")
-    if importlib.util.find_spec(name)
+    for about in ("models", "inputs", "data")
+    if importlib.util.find_spec(name := f"tests.end_to_end.mistakes_about_{about}")
 ]
 ROWS = [(table, row) for table in TABLES for row in table.MISTAKES]
 
