@@ -14,6 +14,7 @@ from netgrain.cli.options import (
     Members,
     Model,
     Seed,
+    SwitchedOn,
     WeightOptions,
     argument,
     known_model,
@@ -152,6 +153,7 @@ def card(
     out: Annotated[Path, out_folder("Folder for grain.png and grain.md.")] = Path("card"),
     probe: AnyProbe = "auto",
     members: Members = None,
+    switched_on: SwitchedOn = False,
     seed: Seed = 0,
 ) -> Answer:
     """Make one picture and a few lines of Markdown about a network's grain, for a README or a model card."""
@@ -159,7 +161,8 @@ def card(
     from netgrain.geometry.average import average_geometry
 
     sizes = parse_input(shape)
-    G = average_geometry(family_from_text(model, sizes), sizes, probe=parse_probe(probe), members=members, seed=seed)
+    make = family_from_text(model, sizes)
+    G = average_geometry(make, sizes, probe=parse_probe(probe), members=members, switched_on=switched_on, seed=seed)
     page = made(model, G).save(out)
     text, files = page.read_text(), [page, page.with_suffix(".png")]
     return Answer({"text": text, "files": [str(file) for file in files]}, [text], written=files)

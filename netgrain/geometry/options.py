@@ -44,6 +44,7 @@ class Options:
     device: torch.device | str | None = None
     vmapped: bool | None = None
     progress: bool | None = None
+    switched_on: bool = False
 
     def __post_init__(self) -> None:
         shape = checked_shape(self.input_shape)
@@ -76,6 +77,7 @@ class Options:
             whole("chunk", self.chunk, 1)
         switch("vmapped", self.vmapped)
         switch("progress", self.progress)
+        switch("switched_on", self.switched_on)
         checked_probe(self.probe, shape)
         if self.device is not None:
             checked_device(self.device)

@@ -14,6 +14,8 @@ from netgrain.closed_form.feature_maps import StepKind
 from netgrain.families.origin import Resolved
 from netgrain.families.probes import Data, Gaussian
 from netgrain.families.reasons import Reason
+from netgrain.families.switched_off import SwitchedOff
+from netgrain.geometry.tails import Tails
 from netgrain.runtime.versions import versions
 
 ASKED_FOR = Reason("asked for")
@@ -190,6 +192,12 @@ class Provenance:
         Of a closed form: how well each step is followed, in order.
     leaves_out : tuple of str, default ()
         Of a closed form: what the limit of wide layers has and this matrix has not.
+    off : SwitchedOff, optional
+        What the family starts without, if anything.
+    switched_on : bool, default False
+        Whether that was switched on first.
+    tails : Tails, optional
+        The spread of the traces of single networks, where a few of them make up the mean.
     remarks : tuple of str, default ()
         Whatever else a reader should know.
     versions : dict, optional
@@ -217,19 +225,24 @@ class Provenance:
     zero_share: float = 0.0
     steps: tuple[StepNote, ...] = ()
     leaves_out: tuple[str, ...] = ()
+    off: SwitchedOff | None = None
+    switched_on: bool = False
+    tails: Tails | None = None
     remarks: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=versions)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for a reader, made from the fields."""
-        found = [str(self.probe.why)] if self.probe.why is not None else []
+        found = [self.off.sentence()] if self.off is not None and not self.off.matters else []
+        found += [str(self.probe.why)] if self.probe.why is not None else []
         found += [step.text for step in self.steps if step.text]
         if any(step.kind == "observed" and not step.text for step in self.steps):
             found.append(f"slopes averaged over the channels of {self.members} members, one probe point each")
         all_layers = isinstance(self.integration, Integration) and self.integration.part == "all layers"
         if all_layers and self.points and not self.members:
             found.append(f"averaged over {self.points} probe points")
+        found += [str(self.tails)] if self.tails is not None else []
         found += self.remarks
         if self.reached is False:
             found.append(f"the tolerance {self.tolerance:g} was not reached with {self.members} members")
@@ -240,6 +253,24 @@ class Provenance:
         """What was averaged by a formula, and why no more, in words."""
         both = (_averaged(self.integration), "" if self.last_layer is None else str(self.last_layer))
         return "; ".join(filter(None, both))
+
+    def switches(self, option: str = "switched_on=True") -> str:
+        """What the family starts without and how to go on, or that it was switched on.
+
+        Parameters
+        ----------
+        option : str, default "switched_on=True"
+            How the reader spells the option that switches everything on.
+
+        Returns
+        -------
+        str
+            One clause; empty where nothing is off.
+        """
+        off = self.off if self.off is not None and self.off.matters else None
+        if self.switched_on:
+            return "switched on: " + ("nothing was off" if off is None else f"without that, {off.what}, {off.effect}")
+        return "" if off is None else off.sentence(option)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Provenance:
@@ -261,6 +292,8 @@ class Provenance:
             known["probe"] = ProbeUsed(**{**probe, "why": _reason(probe.get("why"))})
         for name in ("integration", "last_layer"):
             known[name] = _integration(known.get(name))
+        known["off"] = None if known.get("off") is None else SwitchedOff.from_dict(known["off"])
+        known["tails"] = None if known.get("tails") is None else Tails(**known["tails"])
         known["steps"] = tuple(StepNote(**step) for step in known.get("steps", ()))
         lists = {k: tuple(known.get(k, ())) for k in ("remarks", "leaves_out")}
         return cls(**{**known, **lists})
