@@ -30,12 +30,17 @@ class Axes:
     known: int  # so many eigenvalues are above the noise of the sample; all of them where nothing was sampled
 
     @classmethod
-    def of(cls, values: Tensor, vectors: Tensor, blocks: list[tuple[int, int]], known: int | None = None) -> Axes:
-        """Eigenvalues and eigenvectors; the leading ones carry 99 % of the trace, and a block is never cut."""
+    def of(
+        cls, values: Tensor, vectors: Tensor, blocks: list[tuple[int, int]], known: int | None = None, *, why: str = ""
+    ) -> Axes:
+        """Eigenvalues and eigenvectors; the leading ones carry 99 % of the trace, and a block is never cut.
+
+        why: what is known about a matrix that is zero.
+        """
         if not float(values.sum()) > 0:
             raise NetgrainError(
-                "the input gradient of this family is exactly zero, so it reacts to no direction at initialisation; "
-                "probe the features below the last layer, or give a trained checkpoint."
+                f"the input gradient of this family is exactly zero{why}, so it reacts to no direction at "
+                "initialisation; probe the features below the last layer, or give a trained checkpoint."
             )
         cumulative = values.cumsum(0) / values.sum()
         last = int((cumulative < LEADING * (1 - 1e-12)).sum())
@@ -51,7 +56,9 @@ def axes_of(G: Geometry) -> Axes:
     else:
         values, vectors, blocks = torch.zeros(G.d, dtype=torch.float64), G.directions().flatten(1), G.blocks()
         values[: len(G.eigenvalues)] = G.eigenvalues.clamp(min=0)
-    return Axes.of(values, vectors, [(b.start, b.stop) for b in blocks], known_of(G))
+    off = G.about.switches()
+    why = f" ({off})" if off else ""
+    return Axes.of(values, vectors, [(b.start, b.stop) for b in blocks], known_of(G), why=why)
 
 
 def known_of(G: Geometry) -> int:

@@ -57,16 +57,21 @@ class Card:
         # zeros of a sample may be for want of networks
         zeros = G.d - int((G.eigenvalues > NULL * G.eigenvalues[0]).sum()) if known_of(G) == G.d else 0
         there = f" {zeros} of them have zero gain there." if zeros else ""
+        first = f"{_sentence(switches)} " if (switches := G.about.switches()) else ""
+        alike = f" {_sentence(str(G.flat))}" if G.flat is not None else ""
+        what = "the spectrum" if alike else "directions the network reacts to"
         return (
             f"### The grain of {_plain(self.name)}\n\n"
-            f"![directions the network reacts to]({picture})\n\n"
-            f"Taken {where(G)}, its geometry lies {halves} of the {G.d} directions of its {shape} input; effective "
-            f"rank {G.effective_rank.value:.3g}.{there} This is what fresh networks react to, not what they can learn. "
-            f"({how(G)}; made by netgrain)\n"
+            f"![{what}]({picture})\n\n"
+            f"{first}Taken {where(G)}, its geometry lies {halves} of the {G.d} directions of its {shape} input; "
+            f"effective rank {G.effective_rank.value:.3g}.{there}{alike} This is what fresh networks react to, not "
+            f"what they can learn. ({how(G)}; made by netgrain)\n"
         )
 
     def figure(self) -> Figure:
         """The spectrum, the leading directions and the last ones, as a figure.
+
+        Where no direction leads, a sentence stands in the place of the directions.
 
         Returns
         -------
@@ -83,6 +88,10 @@ class Card:
         ax = left.subplots()
         plots.spectrum(G, ax, log_x=True)
         ax.set_title("spectrum", fontsize=10)
+        figure.suptitle(f"{self.name}, G {where(self.G)}", fontsize=11)
+        if G.flat is not None:
+            plots.write(right.subplots(), str(G.flat), 60)
+            return figure
         columns = max(TOP // 2, LAST)
         grid = right.subplots(3, columns)
         vectors = [*G.directions(min(TOP, G.d)), *G.directions(min(LAST, G.d), bottom=True)]
@@ -93,7 +102,6 @@ class Card:
             plots.draw_vector(cell, vector.numpy())
             cell.set_title(name, fontsize=7, pad=2)
         right.suptitle("what it reacts to most (first two rows) and least (last row)", fontsize=10)
-        figure.suptitle(f"{self.name}, G {where(self.G)}", fontsize=11)
         return figure
 
     def save(self, folder: str | Path) -> Path:
@@ -151,11 +159,16 @@ def card(name: str, G: Geometry) -> Card:
     True
     """
     if not G.trace.value > 0:
+        why = G.about.switches() or "a zero-initialised last layer?"
         raise NetgrainError(
-            f"the input gradient of {name} is exactly zero at initialisation (a zero-initialised last layer?), so "
-            "there is no grain to show; probe the features below it, or a trained checkpoint."
+            f"the input gradient of {name} is exactly zero at initialisation ({why}), so there is no grain to show; "
+            "probe the features below it, or a trained checkpoint."
         )
     return Card(name, G)
+
+
+def _sentence(clause: str) -> str:
+    return f"{_plain(clause[0].upper() + clause[1:])}."
 
 
 def _plain(name: str) -> str:

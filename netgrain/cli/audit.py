@@ -15,6 +15,7 @@ from netgrain.cli.options import (
     Memory,
     Model,
     Seed,
+    SwitchedOn,
     WeightOptions,
     argument,
     known_model,
@@ -153,6 +154,7 @@ def card(
     out: Annotated[Path, out_folder("Folder for grain.png and grain.md.")] = Path("card"),
     probe: AnyProbe = "auto",
     members: Members = None,
+    switched_on: SwitchedOn = False,
     seed: Seed = 0,
     memory: Memory = None,
 ) -> Answer:
@@ -161,8 +163,15 @@ def card(
     from netgrain.geometry.average import average_geometry
 
     sizes = parse_input(shape)
-    place = parse_probe(probe)
-    G = average_geometry(family_from_text(model, sizes), sizes, probe=place, members=members, seed=seed, memory=memory)
+    G = average_geometry(
+        family_from_text(model, sizes),
+        sizes,
+        probe=parse_probe(probe),
+        members=members,
+        switched_on=switched_on,
+        seed=seed,
+        memory=memory,
+    )
     page = made(model, G).save(out)
     text, files = page.read_text(), [page, page.with_suffix(".png")]
     return Answer({"text": text, "files": [str(file) for file in files]}, [text], written=files)

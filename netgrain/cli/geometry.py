@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from netgrain.cli import plan
-from netgrain.cli.options import DryRun, Input, Memory, Resume, Seed, argument, known_model, option, out_folder
+from netgrain.cli.options import (
+    DryRun,
+    Input,
+    Memory,
+    Resume,
+    Seed,
+    SwitchedOn,
+    argument,
+    known_model,
+    option,
+    out_folder,
+)
 from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt
 from netgrain.cli.parsing import (
     digest_of,
@@ -100,6 +111,7 @@ def geometry(
             "TOKENSxWIDTH (default: the input itself).",
         ),
     ] = None,
+    switched_on: SwitchedOn = False,
     check: Annotated[
         int | None,
         option(
@@ -146,7 +158,10 @@ def geometry(
         first_layer=cast("EndLayer", first_layer),
         memory=memory,
         at=cast("At | None", at),
+        switched_on=switched_on,
     )
+    if switched_on and check is not None:
+        raise NetgrainError("--check compares networks as they start; leave --switched-on out.")
     if dry_run:
         return plan.of_geometry(sample, sizes, members, out)
     compared = (
@@ -161,7 +176,7 @@ def geometry(
     about = {
         "model": model, "source": source_of(make), "input": list(sizes), "probe": probe,
         "data": digest_of(probe.removeprefix("data:")), "members": members, "tolerance": tolerance,
-        "seed": seed, "output": output, "first_layer": first_layer, "at": at,
+        "seed": seed, "output": output, "first_layer": first_layer, "at": at, "switched_on": switched_on,
     }  # fmt: skip
     with (
         on_interrupt(partial(_kept, out)),
@@ -187,7 +202,7 @@ def _reported(G: Geometry, agreement: Agreement | None, out: Path | None) -> dic
     from netgrain.runtime.threads import one_thread
 
     with one_thread():  # several threads on a busy machine can be ten times slower
-        report = {**G.summary(), "files": {} if out is None else _file_names(out)}
+        report = {**G.summary(), "files": {} if out is None else _file_names(G, out)}
         if agreement is not None:
             report["check"] = agreement.as_dict()
         if out is not None:
@@ -195,14 +210,16 @@ def _reported(G: Geometry, agreement: Agreement | None, out: Path | None) -> dic
     return report
 
 
-def _file_names(out: Path) -> dict[str, str]:
+def _file_names(G: Geometry, out: Path) -> dict[str, str]:
+    """Files by what they hold; there are no pictures of a geometry that is zero."""
     names = {
         "geometry": "geometry.safetensors",
         "picture": "geometry.png",
         "directions": "directions.png",
         "summary": "summary.json",
     }
-    return {what: str(out / name) for what, name in names.items()}
+    pictures = G.trace.value > 0
+    return {what: str(out / name) for what, name in names.items() if pictures or not name.endswith(".png")}
 
 
 def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
@@ -211,11 +228,10 @@ def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
     from netgrain.runtime.files import write_whole
 
     files: dict[str, str] = report["files"]
-    contents = {
-        "picture": plots.png(plots.overview({G.about.model: G})),
-        "directions": plots.png(plots.directions(G)),
-        "summary": json_file(report),
-    }
+    contents = {"summary": json_file(report)}
+    if "picture" in files:
+        pictures = {"picture": plots.overview({G.about.model: G}), "directions": plots.directions(G)}
+        contents = {**{what: plots.png(figure) for what, figure in pictures.items()}, **contents}
     done = 0
 
     def kept() -> str:
@@ -247,6 +263,8 @@ def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> 
             "unknown" if report["fidelity"] is None else f"about {report['fidelity']:.4f}",
         ),
     ]
+    if G.flat is not None:
+        rows.insert(8, ("leading", str(G.flat)))
     if report["method"] == "sampled":
         rows[4:4] = [
             ("members", f"{report['members']} (seed {report['seed']})"),
@@ -257,6 +275,12 @@ def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> 
     if report["zero_share"]:
         rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
     rows += [("note", note) for note in report["notes"]]
+    if switches := G.about.switches("--switched-on"):
+        what, _, text = switches.partition(": ")
+        rows.insert(0, (what, text))
+    if not G.trace.value > 0:  # nothing is to be read off zeros
+        empty = ("effective rank", "directions", "blocks", f"Corr with {G.fidelity_with}")
+        rows = [row for row in rows if row[0] not in empty]
     yield rows
     if report["files"]:
         yield "\n  ".join(["\nwritten:", *report["files"].values()])

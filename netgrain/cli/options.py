@@ -91,6 +91,14 @@ Memory = Annotated[
     ),
 ]
 Seed = Annotated[int, option("SEED", "The same seed gives the same result.")]
+SwitchedOn = Annotated[
+    bool,
+    switch(
+        "--switched-on",
+        "Start with everything on: norm weights, gains and layer scales at one, a last layer of zeros with random "
+        "weights.",
+    ),
+]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
 Scale = Annotated[str, option("SCALE", "smoke (seconds to minutes), laptop, or paper (for a GPU).")]
 Resume = Annotated[bool, switch("--resume", "Finish a stopped run: compute only what is missing.")]

@@ -89,6 +89,10 @@ class Initialisation:
             self._found[name, independent] = self._read(name, independent)
         return self._found[name, independent]
 
+    def recorded(self, name: str) -> Record:
+        """What the program tells of a parameter or buffer, without draws; else its base is "unknown"."""
+        return self._records.get(self.tied.get(name, name), Record("unknown"))
+
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._tensors[self.tied.get(name, name)].shape)
 

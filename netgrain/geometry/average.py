@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,20 +12,24 @@ from torch import nn
 
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_differentiable, gradients
-from netgrain.families.members import Family
-from netgrain.families.outputs import Output
+from netgrain.families.members import Family, family_name
+from netgrain.families.outputs import Output, describe_output
 from netgrain.families.prepared import At, prepared
 from netgrain.families.probes import Probe
 from netgrain.families.reading import Reading, read
+from netgrain.families.switched_off import SwitchedOff, switches_of
+from netgrain.families.switched_on import SwitchedOn
 from netgrain.families.trace import Unsupported
 from netgrain.families.wrapped import Call
 from netgrain.geometry.closed import closed_form_geometry
+from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
+from netgrain.geometry.provenance import ProbeUsed, Provenance
 from netgrain.geometry.sampled import sampled
 from netgrain.geometry.value import Geometry
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import MemoryShortage, shortage, within
 from netgrain.runtime.units import Engine
 
@@ -43,6 +49,7 @@ def average_geometry(
     first_layer: EndLayer = "auto",
     call: Call | None = None,
     at: At | None = None,
+    switched_on: bool = False,
     seed: int = 0,
     keep: int | None = None,
     engine: Engine | str | None = None,
@@ -93,6 +100,10 @@ def average_geometry(
     at : {"embeddings"}, optional
         For models of tokens: take the output of the token embedding as the input space, with
         `input_shape` ``(tokens, width)``.
+    switched_on : bool, default False
+        Whether to switch on what networks of the family start without: weights of norms, gains and
+        layer scales that start at (or near) zero become one, and a last layer of zeros gets a
+        centred normal law of variance 1/fan-in. ``G.about.off`` lists them either way.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -135,7 +146,7 @@ def average_geometry(
     Warns
     -----
     GrainWarning
-        If the tolerance was not reached, or if every sampled gradient is zero.
+        If the tolerance was not reached, if G = 0, or if a few networks make up the mean.
 
     See Also
     --------
@@ -186,6 +197,7 @@ def average_geometry(
         vmapped=vmapped,
         progress=progress,
         memory=memory,
+        switched_on=switched_on,
     )
     return geometry_by(method, prepared(make, asked.shape, call=call, at=at, seed=asked.seed), asked)
 
@@ -196,8 +208,33 @@ def geometry_by(method: Method, make: Family, asked: Options) -> Geometry:
         raise NetgrainError(f"method expects 'auto', 'closed-form' or 'sampled', found {method!r}.")
     with within(asked.memory):
         reading = read(make, asked.shape, asked.seed)
+        switches = switches_of(reading)
+        if asked.switched_on and switches.off is not None:
+            reading = read(SwitchedOn.of(make, switches), asked.shape, asked.seed)
+        elif switches.off is not None and switches.off.zero and method != "sampled" and not asked.asks_for_sampling:
+            return _zero(reading, asked, switches.off)
         G = _obtained(method, reading, asked)
+    tails = G.tails if G.method == "sampled" else None
+    if tails is not None and tails.heavy:
+        warnings.warn(f"{G.about.model}: {tails}.", GrainWarning, stacklevel=3)
+    seen = tails if tails is not None and tails.heavy else None
+    G = replace(G, about=replace(G.about, off=switches.off, switched_on=asked.switched_on, tails=seen))
     return _remarked(G, reading.remark) if reading.remark else G
+
+
+def _zero(reading: Reading, asked: Options, off: SwitchedOff) -> Geometry:
+    """The geometry of networks whose outputs do not depend on x."""
+    about = Provenance(
+        "closed-form",
+        model=family_name(reading.make, reading.model),
+        probe=ProbeUsed.of(reading.probe_used(asked.probe, asked.output)),
+        output=describe_output(asked.output),
+        seed=asked.seed,
+        exact=True,
+        off=off,
+    )
+    warnings.warn(f"{about.model}: {off.sentence()}.", GrainWarning, stacklevel=4)
+    return Geometry(Factored(torch.zeros(1, math.prod(asked.shape))), asked.shape, about)
 
 
 def _obtained(method: Method, reading: Reading, asked: Options) -> Geometry:

@@ -35,7 +35,8 @@ def about_sample(name: str, asked: Options, resolved: Resolved, points: int) -> 
 def kept_as(about: Provenance, asked: Options, resolved: Resolved) -> dict[str, Any]:
     """What tells these members from those of another call, where units are kept in one folder."""
     where = {"shape": asked.shape, "probe": resolved.text}
-    return {"model": about.model, "seed": asked.seed, **where, "output": about.output}
+    on = {"switched on": True} if asked.switched_on else {}
+    return {"model": about.model, "seed": asked.seed, **where, "output": about.output, **on}
 
 
 def collect(

@@ -47,6 +47,7 @@ class Options:
     vmapped: bool | None = None
     progress: bool | None = None
     memory: int | str | None = None
+    switched_on: bool = False
 
     def __post_init__(self) -> None:
         shape = checked_shape(self.input_shape)
@@ -80,6 +81,7 @@ class Options:
             whole("chunk", self.chunk, 1)
         switch("vmapped", self.vmapped)
         switch("progress", self.progress)
+        switch("switched_on", self.switched_on)
         checked_probe(self.probe, shape)
         if self.device is not None:
             checked_device(self.device)

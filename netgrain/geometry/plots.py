@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,9 @@ def matrix(G: SymmetricMatrix, ax: Axes | None = None) -> Axes:
     """
     ax = _axes(ax, (5.4, 4.6))
     entries = _corner(G, MOST_COORDINATES)
+    if not entries.any():
+        write(ax, "zero: there is nothing to draw", 30)
+        return ax
     limit = _colour_limit(entries)
     shown = len(entries)
     image = ax.imshow(
@@ -128,8 +132,11 @@ def directions(G: Geometry, k: int = 8) -> Figure:
     """The k leading and the k last eigenvectors: images, colours for three channels, lines for anything else.
 
     Each says its index and its eigenvalue's share of the trace. Inside a block of equal eigenvalues single eigenvectors
-    are not defined, and the title names the block. When only leading directions are known, only those are shown.
+    are not defined, and the title names the block. When only leading directions are known, only those are shown. Where
+    G is zero or no direction leads, the figure says so instead.
     """
+    if text := _nothing_to_draw(G):
+        return _only_text(text)
     k = max(1, min(k, G.d))
     rows = [_leading(G, k), *_last(G, min(k, G.d - k))]
     columns = min(8, k)
@@ -243,6 +250,25 @@ def _rest(G: Geometry, drawn: int) -> str:
     if G.members and rows is not None and drawn == len(rows) * getattr(G.form, "copies", 1):
         return f"{missing} at zero: only {len(rows)} gradients sampled"
     return f"{missing} at zero (null space)"
+
+
+def _nothing_to_draw(G: Geometry) -> str:
+    """Why there are no directions to draw; empty if there are."""
+    if not G.trace.value > 0:
+        return "G = 0: the network does not react to its input"
+    return "" if G.flat is None else str(G.flat)
+
+
+def _only_text(text: str) -> Figure:
+    figure = Figure(figsize=(6.5, 1.4), layout="constrained")
+    write(figure.add_subplot(), text)
+    return figure
+
+
+def write(ax: Axes, text: str, width: int = 70) -> None:
+    """A sentence in the place of a picture."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, textwrap.fill(text, width), ha="center", va="center", fontsize=MEDIUM, transform=ax.transAxes)
 
 
 Row = tuple[str, int, np.ndarray]  # title, index of the first vector, vectors (k, *input_shape)

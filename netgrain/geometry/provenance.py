@@ -14,7 +14,9 @@ from netgrain.closed_form.feature_maps import StepKind
 from netgrain.families.origin import Resolved
 from netgrain.families.probes import Data, Gaussian
 from netgrain.families.reasons import Reason
+from netgrain.families.switched_off import SwitchedOff
 from netgrain.geometry.projection import Projection
+from netgrain.geometry.tails import Tails
 from netgrain.runtime.versions import versions
 
 ASKED_FOR = Reason("asked for")
@@ -195,6 +197,12 @@ class Provenance:
         Expected Corr with the truth, where members are not held apart.
     projection : Projection, optional
         The space of matrices that a sample of a large input was projected to, to lose its noise.
+    off : SwitchedOff, optional
+        What the family starts without, if anything.
+    switched_on : bool, default False
+        Whether that was switched on first.
+    tails : Tails, optional
+        The spread of the traces of single networks, where a few of them make up the mean.
     remarks : tuple of str, default ()
         Whatever else a reader should know.
     versions : dict, optional
@@ -224,13 +232,17 @@ class Provenance:
     leaves_out: tuple[str, ...] = ()
     expected: float | None = None
     projection: Projection | None = None
+    off: SwitchedOff | None = None
+    switched_on: bool = False
+    tails: Tails | None = None
     remarks: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=versions)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for a reader, made from the fields."""
-        found = [str(self.probe.why)] if self.probe.why is not None else []
+        found = [self.off.sentence()] if self.off is not None and not self.off.matters else []
+        found += [str(self.probe.why)] if self.probe.why is not None else []
         found += [step.text for step in self.steps if step.text]
         if any(step.kind == "observed" and not step.text for step in self.steps):
             found.append(f"slopes averaged over the channels of {self.members} members, one probe point each")
@@ -238,6 +250,7 @@ class Provenance:
         if all_layers and self.points and not self.members:
             found.append(f"averaged over {self.points} probe points")
         found += [str(self.projection)] if self.projection is not None else []
+        found += [str(self.tails)] if self.tails is not None else []
         found += self.remarks
         if self.reached is False:
             found.append(f"the tolerance {self.tolerance:g} was not reached with {self.members} members")
@@ -248,6 +261,24 @@ class Provenance:
         """What was averaged by a formula, and why no more, in words."""
         both = (_averaged(self.integration), "" if self.last_layer is None else str(self.last_layer))
         return "; ".join(filter(None, both))
+
+    def switches(self, option: str = "switched_on=True") -> str:
+        """What the family starts without and how to go on, or that it was switched on.
+
+        Parameters
+        ----------
+        option : str, default "switched_on=True"
+            How the reader spells the option that switches everything on.
+
+        Returns
+        -------
+        str
+            One clause; empty where nothing is off.
+        """
+        off = self.off if self.off is not None and self.off.matters else None
+        if self.switched_on:
+            return "switched on: " + ("nothing was off" if off is None else f"without that, {off.what}, {off.effect}")
+        return "" if off is None else off.sentence(option)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Provenance:
@@ -271,6 +302,8 @@ class Provenance:
             known[name] = _integration(known.get(name))
         if isinstance(projection := known.get("projection"), dict):
             known["projection"] = Projection(**{**projection, "period": tuple(projection["period"])})
+        known["off"] = None if known.get("off") is None else SwitchedOff.from_dict(known["off"])
+        known["tails"] = None if known.get("tails") is None else Tails(**known["tails"])
         known["steps"] = tuple(StepNote(**step) for step in known.get("steps", ()))
         lists = {k: tuple(known.get(k, ())) for k in ("remarks", "leaves_out")}
         return cls(**{**known, **lists})

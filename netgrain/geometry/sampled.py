@@ -219,6 +219,6 @@ def _remarks(about: Provenance) -> list[str]:
         found.append("every member has a zero input gradient, so G = 0")
         say(
             f"{about.model}: the input gradient is exactly zero for all {about.members} members (a zero-initialised "
-            "last layer?), so G = 0; probe the features below it or a trained checkpoint."
+            "last layer?), so G = 0; pass switched_on=True, or probe the features below it or a trained checkpoint."
         )
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from netgrain.geometry import correlation
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.flat_spectrum import FlatSpectrum, flat_spectrum
 from netgrain.geometry.flipping import reversed_blocks, reversed_values
 from netgrain.geometry.forms import Dense, Factored, Form, in_slices
 from netgrain.geometry.provenance import Integration, Provenance
@@ -29,6 +30,7 @@ from netgrain.geometry.spectrum import (
 from netgrain.geometry.storage import Contents, load, save
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.symmetric import SymmetricMatrix, dense_form, form_of, plain_tensor
+from netgrain.geometry.tails import Tails
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -148,6 +150,16 @@ class Geometry(SymmetricMatrix):
         """What `fidelity` compares with: the truth, or this wide limit over all points."""
         limit = self.about.method == "closed-form" and not self.exact
         return "this limit over all probe points" if limit else "the truth"
+
+    @cached_property
+    def flat(self) -> FlatSpectrum | None:
+        """The block of nearly equal eigenvalues, if no direction leads; None if one does."""
+        return flat_spectrum(self.form, self.trace, self.effective_rank, kept=self.truncated)
+
+    @cached_property
+    def tails(self) -> Tails | None:
+        """Median and trimmed mean of the traces of single networks; None where there are too few."""
+        return self.about.tails or Tails.of(self.form.part_traces())
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -548,10 +560,14 @@ class Geometry(SymmetricMatrix):
             "members": self.members,
             "integration": self.about.averaged,
             "zero_share": self.about.zero_share,
+            "off": None if self.about.off is None else asdict(self.about.off),
+            "switched_on": self.about.switched_on,
             "notes": list(self.about.notes),
             "leaves_out": list(self.about.leaves_out),
             "trace": self.trace.as_dict(),
             "effective_rank": self.effective_rank.as_dict(),
+            "flat": None if self.flat is None else str(self.flat),
+            "trace_of_members": None if self.tails is None else asdict(self.tails),
             "fidelity": None if math.isnan(self.fidelity) else self.fidelity,
             "directions_for": {f"{share:.0%}": self.directions_for(share) for share in (0.5, 0.9, 0.99)},
             "condition": None if not math.isfinite(self.condition) else self.condition,
@@ -580,11 +596,14 @@ class Geometry(SymmetricMatrix):
             how = ["closed form", "exact at any width" if about.exact else "wide limit"]
         else:
             how = [about.method]
-        facts = [f"d={self.d}", *how]
+        switches = about.switches()
+        facts = [f"d={self.d}", *([switches] if switches else []), *how]
         if about.model:
             facts.append(about.model)
         if about.probe.used:
             facts.append(f"probe {about.probe}")
+        if self.trace.value == 0 and switches:
+            return f"Geometry({', '.join(facts)})"
         if self.trace.value == 0:
             return f"Geometry({', '.join([*facts, 'zero: the network does not react to its input'])})"
         return f"Geometry({', '.join([*facts, *self._facts()])})"
@@ -595,6 +614,10 @@ class Geometry(SymmetricMatrix):
         facts = [f"effective rank {rank.value:.4g}" + (f" ± {rank.stderr:.2g}" if rank.stderr > 0 else "")]
         if not math.isnan(self.fidelity) and self.form.parts:
             facts.append(f"Corr with {self.fidelity_with} about {self.fidelity:.4f}")
+        if self.flat is not None:
+            facts.append(str(self.flat))
+        if about.tails is not None:
+            facts.append(str(about.tails))
         if about.leaves_out:
             facts.append(f"leaves out: {'; '.join(about.leaves_out)}")
         if self.full_trace is not None:

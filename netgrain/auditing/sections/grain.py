@@ -63,6 +63,7 @@ def _geometry(subject: Subject) -> dict[str, Any]:
         "how": how(G),
         "probe": str(G.about.probe) or None,
         "where": where(G, len(subject.X)),
+        "off": G.about.switches() or None,
         "exact": G.exact,
         "members": G.members,
         "corr_with_truth": None if math.isnan(G.fidelity) else G.fidelity,
@@ -120,8 +121,20 @@ def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
 
 def sentences(report: Report) -> list[Sentence]:
     """How strong the grain is, what has no gain, what is not known, and how much of the data lies outside."""
-    made = (_said_of_grain, _said_of_zeros, _said_of_noise, _said_of_variance)
+    made = (_said_of_off, _said_of_grain, _said_of_zeros, _said_of_noise, _said_of_variance)
     return [s for s in (say(report) for say in made) if s]
+
+
+def _said_of_off(r: Report) -> Sentence | None:
+    off = r["geometry"]["off"]
+    if not off:
+        return None
+    return said(
+        f"{r['model']} is {off}.",
+        "What is measured here is the network as it starts. A factor of zero keeps a branch out of the geometry until "
+        "training has moved it.",
+        "warn",
+    )
 
 
 def _said_of_grain(r: Report) -> Sentence:
