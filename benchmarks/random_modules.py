@@ -14,6 +14,7 @@ import collections
 import json
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -38,7 +39,7 @@ def _child(number: int, most: int, path: Path) -> None:
 
 def one(number: int, most: int, timeout: float, path: Path) -> None:
     """Judge a module in a forked process; what takes too long or dies is written down as that."""
-    process = multiprocessing.get_context("fork").Process(target=_child, args=(number, most, path))
+    process = multiprocessing.get_context("fork").Process(target=_child, args=(number, most, path), daemon=True)
     process.start()
     process.join(timeout)
     if process.is_alive():
@@ -85,6 +86,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and the module that is being judged ends with it
     one_thread_for_good()  # forked processes must not find other threads' locks
     folder = args.out / "random_modules"
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from netgrain.families.members import member
 from netgrain.geometry.estimate import mean
 from netgrain.geometry.forms import Dense
 from tests import naive
-from tests.judging import compared, judge, judged, kind_of, member_rows, reacts, references, violations
+from tests.judging import compared, corr_with, judge, judged, kind_of, member_rows, reacts, references, violations
 from tests.random_modules import RandomModule, random_module
 
 QUICK = (4, 9, 11)  # some of each method, cheap ones
@@ -82,6 +82,12 @@ def test_the_reference_is_a_loop_over_outputs_and_points(combined: bool) -> None
 
 
 @pytest.fixture(scope="module")
+def plain() -> ng.Geometry:
+    make, shape = random_module(9)
+    return ng.average_geometry(make, shape, method="sampled", first_layer="never", members=128, workers=1)
+
+
+@pytest.fixture(scope="module")
 def nine() -> tuple[ng.Geometry, ng.Geometry]:
     """The default call and a reference for a module whose closed form is known to agree with it."""
     make, shape = random_module(9)
@@ -107,14 +113,12 @@ def test_the_judge_rejects_a_wrong_geometry(nine: tuple[ng.Geometry, ng.Geometry
     assert "not defined" in said(0 * matrix)
 
 
-def test_the_judge_accepts_another_plain_sample(nine: tuple[ng.Geometry, ng.Geometry]) -> None:
-    make, shape = random_module(9)
-    G = ng.average_geometry(make, shape, method="sampled", first_layer="never", members=256, workers=1)
-    corr, ratio, _ = compared(G, iter([nine[1]]))
+def test_the_judge_accepts_another_plain_sample(nine: tuple[ng.Geometry, ng.Geometry], plain: ng.Geometry) -> None:
+    corr, ratio, _ = compared(plain, iter([nine[1]]))
     assert violations(corr, ratio) == ()
     assert abs(corr.value - 1) < 4 * corr.stderr
     assert 0 < corr.stderr < 0.02
-    assert kind_of(G) == "sampled, plain"
+    assert kind_of(plain) == "sampled, plain"
 
 
 def test_a_reference_grows_until_it_is_good_enough(nine: tuple[ng.Geometry, ng.Geometry]) -> None:
@@ -123,6 +127,19 @@ def test_a_reference_grows_until_it_is_good_enough(nine: tuple[ng.Geometry, ng.G
     bad = ng.Geometry(rough, G.input_shape, replace(G.about, members=3))
     assert compared(G, iter([bad, R, bad]))[2] == 256  # its trace is known to 2 %, so the third is not asked for
     assert compared(G, iter([bad]))[2] == 3
+
+
+def test_corr_by_products_is_corr(nine: tuple[ng.Geometry, ng.Geometry], plain: ng.Geometry) -> None:
+    """Of a sampled geometry and one without noise, against rows instead of matrices; a wrong one is seen."""
+    make, shape = random_module(9)
+    *_, R = references(make, shape, "origin", most=128, large=True)
+    for G in (nine[0], plain):
+        found, whole = corr_with(G, R), ng.corr(G, R)
+        assert abs(found.value - whole.value) < whole.stderr / 2
+        assert 0.5 < found.stderr / whole.stderr < 2
+    one = torch.zeros(64, 64, dtype=torch.float64)
+    one[0, 0] = 1.0
+    assert corr_with(ng.Geometry.from_matrix(one, shape), R).value < 0.5
 
 
 def test_zero_is_right_only_where_nothing_reacts() -> None:
