@@ -4,8 +4,9 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
-# what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
-FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
+# what imports Lightning, transformers and timm: ten seconds in every process, so `make test-more` runs it in one
+FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py \
+  tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
 
 .PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture format lint types imports clean
 .DEFAULT_GOAL := help
@@ -61,7 +62,7 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
+test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, real models, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 	@$(BIN)/python -m pytest -m ray tests/runtime
@@ -83,7 +84,7 @@ types: .venv/.dev-installed
 
 check: lint types imports test  ## format, lint, types, arrows between rooms, tests with doctests; CI runs this and test-more
 
-bench: .venv/.dev-installed  ## measure speed against plain references (minutes; leave the machine alone meanwhile)
+bench: .venv/.dev-installed  ## measure speed and error against plain references (hours for real models; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
 	@$(BIN)/python benchmarks/away_from_origin.py --out out/bench
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
@@ -94,6 +95,9 @@ bench: .venv/.dev-installed  ## measure speed against plain references (minutes;
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/engine.py --out out/bench
+	@$(BIN)/python benchmarks/real_models.py --out out/bench
+	@$(BIN)/python benchmarks/real_models.py --reduced --outputs --families 0 --out out/bench
+	@$(BIN)/python benchmarks/random_modules.py --out out/bench
 
 house: .venv/.dev-installed  ## draw the rooms and their imports for docs/architecture.md, and count what stands in them
 	@$(BIN)/python docs/house.py

@@ -11,6 +11,7 @@ SLOW = {
     "tests/cli/test_geometry.py": ("test_real_process_interrupted_by_the_keyboard",),
     "tests/end_to_end/test_demo.py": ("test_small_demo_writes_everything",),
     "tests/end_to_end/test_examples.py": ("test_example",),
+    "tests/end_to_end/test_random_modules.py": ("test_more_random_modules",),
     "tests/experiments/test_contract.py": tuple(
         f"test_contract[{name}]"
         for name in (
