@@ -17,6 +17,7 @@ from netgrain.families.outputs import Output, describe_output
 from netgrain.families.prepared import At, prepared
 from netgrain.families.probes import Probe
 from netgrain.families.reading import Reading, read
+from netgrain.families.reasons import Reason
 from netgrain.families.switched_off import SwitchedOff, switches_of
 from netgrain.families.switched_on import SwitchedOn
 from netgrain.families.trace import Unsupported
@@ -27,7 +28,9 @@ from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.provenance import ProbeUsed, Provenance
+from netgrain.geometry.random_head import random_head_of
 from netgrain.geometry.sampled import sampled
+from netgrain.geometry.spectrum import FULL_LIMIT
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import MemoryShortage, shortage, within
@@ -249,6 +252,11 @@ def _obtained(method: Method, reading: Reading, asked: Options) -> Geometry:
 
 def _best(reading: Reading, asked: Options) -> Geometry:
     """The closed form where it has all terms, or what it leaves out is within the tolerance; else sampled."""
+    if _sampled_at_once(reading, asked):
+        return _remarked(
+            sampled(reading, asked),
+            f"sampled because away from the origin a closed form over {math.prod(asked.shape)} inputs leaves terms out",
+        )
     try:
         G = _propagated(reading, asked, narrowest=NARROW)
     except Unsupported as e:
@@ -267,6 +275,13 @@ def _best(reading: Reading, asked: Options) -> Geometry:
         left = "; ".join(G.about.leaves_out)
         why = f"the closed form leaves something out ({left}) and {not_shown(seen, tolerance)}"
     return _remarked(sampled(reading, asked), f"sampled because {why}")
+
+
+def _sampled_at_once(reading: Reading, asked: Options) -> bool:
+    """A large input, away from the origin, of a network whose ends can be integrated: then sampling costs less."""
+    if math.prod(asked.shape) <= FULL_LIMIT or reading.probe_used(asked.probe, asked.output).at_origin:
+        return False
+    return not isinstance(reading.entry(), Reason) and not isinstance(random_head_of(reading, asked.output), Reason)
 
 
 def _remarked(G: Geometry, remark: str) -> Geometry:

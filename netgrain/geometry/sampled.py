@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from netgrain.families.failures import SHAPE_ADVICE
 from netgrain.families.gradients import check_deterministic, check_differentiable
 from netgrain.families.members import Family, check_family, family_name
-from netgrain.families.origin import Resolved, probe_used
+from netgrain.families.origin import Resolved
 from netgrain.families.probes import Gaussian, Origin
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
@@ -55,7 +55,7 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     via = engine_for(asked.engine, asked.workers, device)
     make, model = reading.make, reading.member
     check_member(make, model, asked, SHAPE_ADVICE)
-    resolved = probe_used(asked.probe, model, shape, asked.output)
+    resolved = reading.probe_used(asked.probe, asked.output)
     ends = _ends(reading, asked, resolved)
     large = math.prod(shape) > FULL_LIMIT
     count = points_per_member(resolved.probe, asked.probes, large=large)
