@@ -15,7 +15,7 @@ from netgrain.families.members import member
 from netgrain.families.reading import read
 from netgrain.families.switched_off import OffPart, SwitchedOff, switches_of
 from tests.families.networks import Net, opaque
-from tests.families.residual_networks import OFF, ON, WIDTH, Make, multiplied, residual, scale
+from tests.families.residual_networks import OFF, ON, WIDTH, Make, multiplied, residual
 
 
 @pytest.mark.quick
