@@ -236,7 +236,7 @@ def _zero(reading: Reading, asked: Options, off: SwitchedOff) -> Geometry:
         exact=True,
         off=off,
     )
-    warnings.warn(f"{about.model}: {off.sentence()}.", GrainWarning, stacklevel=4)
+    warnings.warn(f"{about.model}: the input gradient is exactly zero; {off.sentence()}.", GrainWarning, stacklevel=4)
     return Geometry(Factored(torch.zeros(1, math.prod(asked.shape))), asked.shape, about)
 
 

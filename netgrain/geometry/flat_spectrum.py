@@ -65,7 +65,7 @@ def flat_spectrum(form: Form, trace: Estimate, rank: Estimate, *, kept: bool = F
     core = form.core if isinstance(form, Kronecker) else form
     largest = _strongest(core.batched(), trace.value / d)
     # what was kept of a sketch has no parts, and noise only makes its largest eigenvalue larger: rank ≥ d / largest
-    most = min(1 / RANK if kept else LEADS, math.sqrt(d))
+    most = min(1 / RANK if kept else LEADS, d**0.25)  # of a few directions each is seen by itself
     if largest is None or not largest.value - ERRORS * largest.stderr < most:
         return None
     return FlatSpectrum(d, rank, mean, largest)

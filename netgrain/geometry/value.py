@@ -202,6 +202,8 @@ class Geometry(SymmetricMatrix):
         values = self.eigenvalues
         if self.full_trace is not None or not self.spectrum.complete:
             return math.nan
+        if not len(values):
+            return math.inf  # G = 0
         smallest = float(values[-1]) if len(values) == self.d else 0.0
         return float(values[0]) / smallest if smallest > NULL * float(values[0]) else math.inf
 

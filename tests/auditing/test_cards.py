@@ -8,6 +8,7 @@ import torch
 import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.cards import card
+from tests.families.residual_networks import OFF
 
 
 def test_a_card_says_what_the_geometry_says(G: ng.Geometry, tmp_path: Path) -> None:
@@ -24,3 +25,21 @@ def test_a_card_says_what_the_geometry_says(G: ng.Geometry, tmp_path: Path) -> N
     small.figure()
     with pytest.raises(NetgrainError, match="exactly zero at initialisation"):
         card("dead", ng.Geometry.from_matrix(torch.zeros(3, 3)))
+
+
+def test_a_card_of_a_flat_geometry_has_no_pictures_of_noise() -> None:
+    found = card("flat", ng.Geometry.from_matrix(torch.eye(16), (1, 4, 4)))
+    assert "No direction leads: a block of about 16 of 16 directions" in found.markdown()
+    assert "![the spectrum]" in found.markdown()
+    drawn = found.figure()
+    assert not any(ax.get_images() for ax in drawn.axes)
+    assert any("no direction leads" in " ".join(t.get_text().split()) for ax in drawn.axes for t in ax.texts)
+
+
+def test_a_card_says_first_what_is_off() -> None:
+    make = OFF["norm"][0]
+    G = ng.average_geometry(make, (5,))
+    text = card("mine", G).markdown().splitlines()[4]
+    assert text.startswith("Off at initialisation: all 1 norms start with weight zero")
+    on = card("mine", ng.average_geometry(make, (5,), switched_on=True)).markdown()
+    assert "\n\nSwitched on: without that" in on

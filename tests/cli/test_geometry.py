@@ -128,7 +128,25 @@ def test_warning_is_one_line_and_the_zero_share_is_told(run: Run) -> None:
     assert code == 0
     assert re.fullmatch(r"warning: models\.py:Deaf: the input gradient is exactly zero[^\n]*\n", stderr)
     assert "zero gradient 100.0% of the members" in one_line(stdout)
-    assert (Path("deaf") / "geometry.png").is_file()
+    assert sorted(p.name for p in Path("deaf").iterdir()) == ["geometry.safetensors", "summary.json"]  # no pictures
+
+
+def test_what_is_off_is_the_first_row_and_can_be_switched_on(run: Run) -> None:
+    code, stdout, stderr = run("geometry", "models.py:Deaf", "--input", "4")
+    assert code == 0
+    assert one_line(stdout).startswith("off at initialisation the last layer starts at zero")
+    assert "--switched-on switches everything on" in one_line(stdout)
+    assert "effective rank" not in stdout
+    assert re.fullmatch(r"warning: models\.py:Deaf: the input gradient is exactly zero[^\n]*\n", stderr)
+    code, stdout, stderr = run("geometry", "models.py:Deaf", "--input", "4", "--switched-on", "--json")
+    report = json.loads(stdout)
+    assert (code, stderr, report["switched_on"]) == (0, "", True)
+    assert report["trace"]["value"] > 0
+    assert report["off"]["parts"][0]["kind"] == "head"
+    assert run("geometry", "models.py:Deaf", "--input", "4", "--switched-on", "--check", "20")[0] == 2
+    code, stdout, _ = run("card", "models.py:Deaf", "--input", "4", "--switched-on")
+    assert code == 0
+    assert "Switched on" in stdout
 
 
 def test_sketched_geometry_prints_and_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

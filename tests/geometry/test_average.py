@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain import NetgrainError
 from netgrain.models import LeNet, ViT
+from tests.families.residual_networks import OFF, ON
 
 
 def test_auto_takes_the_closed_form_and_says_why_not() -> None:
@@ -28,3 +30,41 @@ def test_one_linear_layer_by_hand() -> None:
     G = ng.average_geometry(partial(nn.Linear, 3, 2), (3,))
     assert G.exact
     torch.testing.assert_close(G.matrix(), 2 / 9 * torch.eye(3, dtype=torch.float64))
+
+
+def test_what_is_off_is_said_first() -> None:
+    make = OFF["norm"][0]
+    G = ng.average_geometry(make, (5,))
+    assert G.about.off is not None
+    assert not G.about.switched_on
+    assert repr(G).startswith("Geometry(d=5, off at initialisation: all 1 norms start with weight zero ('norm.weight')")
+    assert "switched_on=True" in repr(G)
+    assert "geometry_of" in repr(G)
+    on = ng.average_geometry(make, (5,), switched_on=True)
+    assert on.about.switched_on
+    assert on.about.off == G.about.off
+    assert repr(on).startswith("Geometry(d=5, switched on: without that, all 1 norms start")
+    plain = ng.average_geometry(ON["norm"], (5,), switched_on=True)
+    assert plain.about.off is None
+    torch.testing.assert_close(plain.matrix(), on.matrix())
+    noted = ng.average_geometry(OFF["response norm"][0], (5,), members=2)
+    assert "response norms" not in repr(noted)
+    assert any("response norms start as the identity" in note for note in noted.about.notes)
+    with pytest.raises(NetgrainError, match="switched_on expects True or False"):
+        ng.average_geometry(make, (5,), switched_on="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["auto", "closed-form", "sampled"])
+def test_a_zero_head_is_one_message(method: str) -> None:
+    make = OFF["head"][0]
+    with pytest.warns(ng.GrainWarning, match=r"exactly zero.*switched_on=True") as caught:
+        G = ng.average_geometry(make, (5,), method=method)
+    assert len(caught) == 1
+    assert G.trace.value == 0
+    assert G.flat is None
+    assert "so that G = 0" in repr(G)
+    assert G.summary()["directions_for"]["50%"] is None
+    if method != "sampled":
+        assert G.exact
+        assert G.members == 0
+    assert ng.average_geometry(make, (5,), method=method, switched_on=True).trace.value > 0

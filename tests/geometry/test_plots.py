@@ -19,6 +19,7 @@ from netgrain.geometry.provenance import Provenance
 def random_geometry(*shape: int, rank: int | None = None, seed: int = 0) -> Geometry:
     d = math.prod(shape)
     rows = torch.randn(rank or 2 * d, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows = rows / torch.arange(1, d + 1)  # so that some directions lead
     return Geometry.from_matrix(rows.T @ rows, shape)
 
 
@@ -26,7 +27,7 @@ def truncated(kept: int = 3, d: int = 16) -> Geometry:
     """A geometry of which only some leading directions were kept."""
     rows = torch.eye(d, dtype=torch.float64)[:kept] * torch.arange(kept, 0, -1, dtype=torch.float64)[:, None]
     form = Factored(rows, 1.0)
-    return Geometry(form, (1, 4, 4), Provenance("sampled", members=5), full_trace=Estimate(100.0, 1.0, 5))
+    return Geometry(form, (1, 4, 4), Provenance("sampled", members=5), full_trace=Estimate(20.0, 1.0, 5))
 
 
 def drawn(axes: Axes, style: str = "-") -> tuple[np.ndarray, np.ndarray]:
@@ -162,6 +163,14 @@ def test_zero_matrix_has_no_spectrum_but_a_picture() -> None:
     assert [text.get_text() for text in axes.texts] == ["G = 0: there is no spectrum"]
     assert plots.png(plots.overview({"zero": G}))
     assert plots.png(plots.directions(G, 2))
+    assert not any(ax.get_images() for ax in (*plots.overview({"zero": G}).axes, *plots.directions(G, 2).axes))
+
+
+def test_where_no_direction_leads_a_sentence_says_so() -> None:
+    figure = plots.directions(Geometry.from_matrix(torch.eye(16), (1, 4, 4)), 2)
+    (axes,) = figure.axes
+    assert not axes.get_images()
+    assert " ".join(axes.texts[0].get_text().split()).startswith("no direction leads: a block of about 16 of 16")
 
 
 # Directions

@@ -14,6 +14,7 @@ from torch import nn
 import netgrain as ng
 from netgrain.auditing.places import where
 from netgrain.families.reasons import Reason
+from netgrain.families.switched_off import OffPart, SwitchedOff
 from netgrain.geometry.provenance import (
     ASKED_FOR,
     GIVEN_MODELS,
@@ -22,6 +23,8 @@ from netgrain.geometry.provenance import (
     Provenance,
     StepNote,
 )
+from netgrain.geometry.tails import Tails
+from tests.families.residual_networks import OFF
 
 VERSIONS = {"netgrain": "0.1.0", "python": "3.11.7", "torch": "2.13.0+cpu"}
 KINK = (
@@ -124,10 +127,25 @@ def test_every_field_survives_a_file() -> None:
         reached=True,
         steps=(StepNote("observed", "relu", "slopes observed"),),
         leaves_out=("something",),
+        off=SwitchedOff((OffPart("norm", 8, 20, ("a.weight", "b.weight")),), zero=True),
+        switched_on=True,
+        tails=Tails(8, 3.0, 1.0, 1.5, 9.0),
         remarks=("more",),
     )
     assert Provenance.from_dict({**asdict(about), "of a newer version": 1}) == about
-    assert about.notes == ("a kink", "slopes observed", "averaged over 8 probe points", "more")
+    kink, observed, averaged, tails, more = about.notes
+    assert (kink, observed, averaged, more) == ("a kink", "slopes observed", "averaged over 8 probe points", "more")
+    assert tails.startswith("heavy tails")
+
+
+def test_off_and_on_survive_a_file_and_are_said(tmp_path: Path) -> None:
+    G = ng.average_geometry(OFF["scale"][0], (5,), switched_on=True, members=8)
+    again = ng.Geometry.load(G.save(tmp_path / "on.safetensors"))
+    assert again.about == G.about
+    assert again.about.off is not None
+    assert repr(again) == repr(G)
+    assert Provenance("sampled", switched_on=True).switches() == "switched on: nothing was off"
+    assert Provenance("sampled").switches() == ""
 
 
 def test_what_is_recorded_of_a_sampled_geometry() -> None:

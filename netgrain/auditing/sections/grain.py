@@ -126,7 +126,7 @@ def sentences(report: Report) -> list[Sentence]:
 
 
 def _said_of_off(r: Report) -> Sentence | None:
-    off = r["geometry"]["off"]
+    off = r["geometry"].get("off")  # reports of older versions do not have it
     if not off:
         return None
     return said(

@@ -9,6 +9,7 @@ from netgrain.auditing.audits import Audit, audit
 from netgrain.auditing.sections.grain import curve_index, sentences
 from tests.auditing.audit_example import example
 from tests.auditing.conftest import SHAPE, lenet, small
+from tests.families.residual_networks import OFF
 
 Samples = tuple[Tensor, Tensor]
 
@@ -25,6 +26,14 @@ def test_place_and_spectrum(audited: Audit) -> None:
     assert spectrum["network"][0] == pytest.approx(geometry["largest"])
     leading = audited.report["leading"]
     assert leading["data_variance"]["value"] + leading["weak_variance"]["value"] == pytest.approx(1)
+
+
+def test_what_is_off_is_said_first() -> None:
+    X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+    found = audit(OFF["norm"][0], X, torch.arange(60) % 3, probe="origin", progress=False)
+    first = found.report["sentences"][0]
+    assert "is off at initialisation: all 1 norms start with weight zero" in first["text"]
+    assert first["level"] == "warn"
 
 
 def test_ranks_of_a_curve() -> None:
