@@ -29,6 +29,7 @@ from netgrain.geometry.spectrum import decompose
 from netgrain.geometry.structured_forms import Spread
 
 PARTS = 8  # members are joined into so many, in turn
+FEWEST = 6  # members that may judge a projection: with fewer, the error of its share is not known
 SKETCH = 4  # rows of the sketch per direction kept
 EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
 
@@ -70,7 +71,10 @@ class StreamedReduction:
         self._rows: list[Tensor] = []
         self._sketch: FrequentDirections | None = None
         self._traces: list[float] = []
-        self._lattices = {p: ResidueClasses(grid, p) for p in periods}
+        lattices = {p: ResidueClasses(grid, p) for p in periods}
+        self._lattices = {
+            p: c for p, c in lattices.items() if 4 * PARTS * c.count * math.prod(c.each) ** 2 <= memory // 4
+        }
         self._sums = {p: torch.zeros(PARTS, c.count, *[math.prod(c.each)] * 2) for p, c in self._lattices.items()}
         self._sides = torch.zeros(PARTS, 2, dtype=torch.float64)  # diagonal and whole sum of each part
         vectors = test_vectors(self.inputs)
@@ -146,7 +150,7 @@ class StreamedReduction:
             return Candidate(self._plain(_unwritten(self.inputs)), math.nan)
         plain = self._plain(_unwritten(self.inputs))
         found = [Candidate(plain, fidelity(plain))]
-        if self.members >= 3:
+        if self.members >= FEWEST:
             found += [judged(plain, form, kind, period) for form, kind, period in self._projected()]
         return max(found, key=lambda c: c.corr)
 

@@ -49,7 +49,7 @@ def test_without_projection_it_is_the_mean_of_members() -> None:
 
 @pytest.mark.parametrize("unit", [1e-17, 1e9])
 def test_gradients_of_any_size(unit: float) -> None:
-    rows = members(on_lattice(), 4)
+    rows = members(on_lattice(), 6)
     reduction, usual = (StreamedReduction(64, 1.0, grid=(8, 8), periods=((4, 4),)) for _ in range(2))
     for r in rows:
         reduction.add((r.double() * unit).float())
@@ -127,3 +127,11 @@ def test_zero_gradients_and_one_member() -> None:
     reduction.add(torch.zeros(2, 16))
     assert reduction.finish()[0].trace() == 0
     assert not isinstance(reduction.finish()[0], Lattice)
+
+
+def test_a_lattice_that_would_not_fit_is_not_tried() -> None:
+    reduction = StreamedReduction(64, 1.0, grid=(8, 8), periods=((4, 4), (8, 8)), memory=8 * 1024)
+    for r in members(on_lattice(), 8):
+        reduction.add(r)
+    chosen = reduction.best().projection
+    assert chosen is None or chosen.kind != "lattice"
