@@ -241,7 +241,7 @@ def _callable_in(module: ModuleType, name: str, source: str) -> Callable[..., ob
     if isinstance(found, nn.Module):
         raise NetgrainError(
             f"{name!r} in {source!r} is one finished module ({type(found).__name__}), and an average needs "
-            "many: give a class or function that returns a fresh module."
+            f"many: give a class or function that returns a fresh module, or netgrain.fresh({name})."
         )
     if not callable(found):
         raise NetgrainError(
