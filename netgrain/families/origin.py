@@ -163,7 +163,8 @@ def origin_from_steps(model: nn.Module, input_shape: tuple[int, ...]) -> AtOrigi
     except Unsupported:
         return None
     tensors = tensors_of(model)
-    live = [s for s in trace.steps if s.index in trace.needed(passes=lambda s: _passes(s, tensors))]
+    needed = trace.needed(passes=lambda s: _passes(s, tensors))
+    live = [s for s in trace.steps if s.index in needed]
     if any(not _kind(s) or s.index in look.unclear for s in live):
         return None
     if (constant := next((s for s in live if s.index in look.constants), None)) is not None:
