@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,7 +22,9 @@ from torch import Tensor
 
 from netgrain.closed_form.dependence import Dependence
 from netgrain.closed_form.gaussian_expectations import Activation
-from netgrain.closed_form.moments import Full, Moment, ones
+from netgrain.closed_form.moments import Full, Moment, check_room, keep, ones
+from netgrain.closed_form.unwritten import Unwritten
+from netgrain.families.convolution import Taps, unfolded
 from netgrain.families.initialisation import TensorLaw
 
 
@@ -107,6 +109,7 @@ class Points(Channel):
 
     values: Tensor  # (points, *sizes) float64
     directions: Tensor | None = None  # (directions, *sizes): with one point only
+    dry: bool = False  # moments are not written out (see `unwritten`)
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -127,18 +130,35 @@ class Points(Channel):
         """x(p) y(p') summed over some axes, without the matrix over them."""
         kept = [k for k in range(len(self.sizes)) if k not in axes]
         sizes = tuple(self.sizes[k] for k in kept)
+        if self.dry:
+            return Unwritten(sizes)
+        check_room(math.prod(sizes), len(others))
         rows, columns = (
             x.permute(0, *(1 + k for k in axes), *(1 + k for k in kept)).reshape(len(x), -1, math.prod(sizes))
             for x in (self.values, others)
         )
         return Full(sizes, (rows.mT @ columns).reshape(len(others), *sizes, *sizes))
 
+    def convolved(self, count: int, taps: Sequence[Taps]) -> tuple[Moment, Moment | None]:
+        """Both traced over the first axes and after a convolution along the others, from patches: out², never in²."""
+        patches = self.mapped(lambda x: _unfolded(x, count, taps))
+        return patches.traced(list(range(count + len(taps))))
+
     def scaled(self, factor: float) -> Channel:
         return self.mapped(lambda x: x * factor)
 
     def mapped(self, linear: Callable[[Tensor], Tensor], shift: float = 0.0) -> Points:
         """After a linear map of (points, *sizes), and a shift."""
-        return Points(linear(self.values) + shift, None if self.directions is None else linear(self.directions))
+        directions = None if self.directions is None else linear(self.directions)
+        return Points(linear(self.values) + shift, directions, self.dry)
+
+
+def _unfolded(x: Tensor, count: int, taps: Sequence[Taps]) -> Tensor:
+    """(points, first axes, kernel entries of each other axis, its outputs)."""
+    for k, along in enumerate(taps):
+        x = unfolded(x, 1 + count + 2 * k, along)
+    dims = range(1 + count, 1 + count + 2 * len(taps))
+    return x.permute(*range(1 + count), *dims[::2], *dims[1::2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +200,12 @@ class GaussianChannel(Channel):
         """E[φφ'] and E[φ'φ']; forward and backward pass ask for the same."""
         if id(activation) not in self.cache:
             self.cache[id(activation)] = self._through(activation)
+            keep(self.covariance, *self.cache[id(activation)])
         return self.cache[id(activation)]
 
     def _through(self, activation: Activation) -> tuple[Moment, Moment]:
+        if isinstance(self.covariance, Unwritten):
+            return self.covariance, self.covariance
         flat = self.covariance.constant()
         if flat is not None:
             values, slopes = activation.moments(flat.reshape(-1, 1, 1), self.centre)

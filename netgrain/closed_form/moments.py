@@ -2,31 +2,69 @@
 
 `Separable` is a sum of Kronecker products, one factor per axis: what convolutions, pools and residual sums make of the
 identity as long as no activation varies over positions. `Full` is the matrix itself, one for each probe point. An axis
-on which a moment is the identity is never written out, in both.
+on which a moment is the identity is never written out, in both. Positions² are counted before anything is made of them.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from netgrain.closed_form.kronecker_sums import Factors, compressed, written_out
 from netgrain.families.convolution import Taps, gathered, scattered
-from netgrain.families.trace import Unsupported
+from netgrain.runtime.memory import ask, budget
 
 MOST_TERMS = 48  # a longer sum of Kronecker products is compressed
-LARGEST = 4096  # positions of a Full moment: 128 MiB in float64
+COPIES = 12  # matrices of the largest size that a pass holds at a time, besides those that it keeps
+
+_kept: ContextVar[int] = ContextVar("bytes that a pass keeps", default=0)
+
+
+def largest() -> int:
+    """Positions of the largest `Full` moment that the budget allows.
+
+    >>> from netgrain.runtime.memory import within
+    >>> with within("4 GB"):
+    ...     largest()
+    6454
+    """
+    return math.isqrt(budget() // (8 * COPIES))
+
+
+@contextmanager
+def one_pass() -> Iterator[None]:
+    """Inside, nothing is kept yet."""
+    before = _kept.set(0)
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+
+
+def keep(*moments: Moment) -> None:
+    """Count moments that stay until the pass is over."""
+    _kept.set(_kept.get() + sum(m.values.nbytes for m in moments if isinstance(m, Full)))
+
+
+def check_room(positions: int, points: int = 1) -> None:
+    """Refuse matrices over so many positions that would not fit, before they are made, with the number."""
+    what = f"a closed form over {positions} positions" + (f" and {points} points" if points > 1 else "")
+    ask(COPIES * 8 * points * positions**2 + _kept.get(), what)
 
 
 class Moment(ABC):
     """A second moment over positions; sizes are those of the position axes, in order."""
 
     sizes: tuple[int, ...]
+    has_numbers: ClassVar[bool] = True  # not so in a dry pass, see `unwritten`
 
     @abstractmethod
     def scaled(self, factor: float | Tensor) -> Moment:
@@ -67,7 +105,13 @@ class Moment(ABC):
     def constant(self) -> Tensor | None:
         """The common value of all entries, one per probe point, if they are all equal."""
 
+    def scaled_in_place(self, factor: float) -> Moment:
+        """factor · M by who made M just now and is alone in having it."""
+        return self.scaled(factor)
+
     def plus(self, other: Moment) -> Moment:
+        if not other.has_numbers:
+            return other
         if isinstance(self, Separable) and isinstance(other, Separable):
             return self.joined(other)
         return self.full().combined(other.full(), torch.add)
@@ -204,7 +248,7 @@ class Separable(Moment):
     def full(self) -> Full:
         written = tuple(k for k in range(len(self.sizes)) if self.factors[k] is not None)
         sizes = [self.sizes[k] for k in written]
-        _check_size(sizes)
+        check_room(math.prod(sizes))
         dense = written_out(self.written_factors())
         eye = frozenset(range(len(self.sizes))) - set(written)
         return Full(self.sizes, dense.reshape(1, *sizes, *sizes), eye)
@@ -258,7 +302,7 @@ class Full(Moment):
             return self
         n, core = len(self.values), self.positions
         copies = math.prod(self.sizes[k] for k in hidden)
-        _check_size([copies, core])
+        check_room(copies * core, n)
         out = self.values.new_zeros(n, copies, core, copies, core)
         out.diagonal(dim1=1, dim2=3).copy_(self.matrices()[..., None].expand(n, core, core, copies))
         order = [*hidden, *self.written]
@@ -271,19 +315,25 @@ class Full(Moment):
             factor = factor.reshape(-1, *[1] * (self.values.dim() - 1))
         return Full(self.sizes, self.values * factor, self.eye)
 
+    def scaled_in_place(self, factor: float) -> Moment:
+        self.values.mul_(factor)
+        return self
+
     def _resized(self, axis: int, values: Tensor, size: int) -> Full:
         return Full((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), values, self.eye)
 
     def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
         here = self._writing(axis)
+        if taps.does_nothing:
+            return here
         move, size = (scattered, taps.size) if back else (gathered, taps.out)
-        _check_size([size, here.positions // here.sizes[axis]])
+        check_room(size * here.positions // here.sizes[axis], len(here.values))
         return here._resized(axis, move(here.values, *here._pair(axis), taps), size)
 
     def mapped(self, axis: int, A: Tensor) -> Moment:
         here = self._writing(axis)
         a, b = here._pair(axis)
-        _check_size([len(A), here.positions // here.sizes[axis]])
+        check_room(len(A) * here.positions // here.sizes[axis], len(here.values))
         once = torch.tensordot(here.values, A, dims=([a], [1])).movedim(-1, a)
         values = torch.tensordot(once, A, dims=([b], [1])).movedim(-1, b)
         return here._resized(axis, values.contiguous(), len(A))
@@ -355,13 +405,3 @@ class Full(Moment):
 def _permuted(values: Tensor, order: Sequence[int]) -> Tensor:
     """(points, *axes, *axes) with the axes in another order."""
     return values.permute(0, *(1 + k for k in order), *(1 + len(order) + k for k in order)).contiguous()
-
-
-def _check_size(sizes: Sequence[int]) -> None:
-    """Refuse a matrix that would not fit, with the number."""
-    positions = math.prod(sizes)
-    if positions > LARGEST:
-        raise Unsupported(
-            f"its activations vary over {positions} positions, so the closed form would hold matrices of "
-            f"{positions**2 * 8 / 2**30:.1f} GiB (the limit is {LARGEST} positions)"
-        )

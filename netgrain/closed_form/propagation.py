@@ -12,6 +12,7 @@ from torch import Tensor
 
 from netgrain.closed_form.activations import with_moments
 from netgrain.closed_form.channels import (
+    Channel,
     ConstantChannel,
     GaussianChannel,
     NeedsMembers,
@@ -20,14 +21,16 @@ from netgrain.closed_form.channels import (
     sum_or_none,
 )
 from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
-from netgrain.closed_form.moments import Full, Moment, identity, ones
+from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
 from netgrain.closed_form.rules import RULES, Pass
 from netgrain.closed_form.rules.pointwise import elementwise
 from netgrain.families.activations import recorded_activation
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
-from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in
+from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in, weights_in
 from netgrain.runtime.errors import NetgrainError
+
+CHOICES_AT_ONCE = 2**20  # entries of channels × out² when winners are sent back
 
 
 class Propagation:
@@ -47,6 +50,8 @@ class Propagation:
         seen: Trace | None = None,
         buffers: dict[str, Tensor] | None = None,  # of that member
         data_statistics: bool = False,
+        entry: str = "",  # the layer through which x enters, if gradients at its output are enough
+        dry: bool = False,  # find out what the pass would do, without numbers that depend on the points
     ) -> None:
         self.trace, self.laws, self.output = trace, laws, output
         self.points, self.seen, self.directions = points, seen, directions
@@ -54,6 +59,8 @@ class Propagation:
         self.buffers = buffers or {}
         self.observing = seen is not None
         self.data_statistics = data_statistics
+        self.entry, self.dry = entry, dry
+        self.at_entry = False  # whether the pass ended there
         self.kinds: dict[int, StepKind] = {}  # of steps that are not followed exactly
         self.weights: Moment | None = None
         self.narrowest = 2**31  # of the layers whose pre-activations were taken to be Gaussian
@@ -64,10 +71,20 @@ class Propagation:
         self.fan_in: int | None = None  # of the first layer, where its weights are not normal
 
     def run(self) -> Moment:
-        """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs."""
+        """E[∇f ∇fᵀ] over input positions, summed over the chosen outputs.
+
+        Where an entry was named and the moment at its output is a whole matrix, over that layer's positions instead
+        (then `at_entry`), summed over its channels and multiplied with the variance of its weights.
+        """
+        with one_pass():
+            return self._run()
+
+    def _run(self) -> Moment:
         needed = self.trace.needed()
         sizes = self.trace.input_shape
-        start = ConstantChannel(0.0, sizes) if self.points is None else Points(self.points.double(), self.directions)
+        start: Channel = ConstantChannel(0.0, sizes)
+        if self.points is not None:
+            start = Points(self.points.double(), self.directions, self.dry)
         x = FeatureMap(
             tuple((k,) for k in range(len(sizes))), sizes, (ChannelBlock(1, start, frozenset([-1])),), holds=True
         )
@@ -89,6 +106,8 @@ class Propagation:
                 order.append(value)
         self._seed(values[self.trace.output])
         for value in reversed(order):
+            if (moment := self._at_entry(value)) is not None:
+                return moment
             for block, terms in enumerate(value.terms):
                 for term in terms:
                     value.send(block, term)
@@ -98,6 +117,19 @@ class Propagation:
             raise Unsupported("the output does not depend on the input")
         self.weights = reduce(sum_or_none, (term.weights for term in found))
         return reduce(Moment.plus, (term.moment for term in found))
+
+    def _at_entry(self, value: FeatureMap) -> Moment | None:
+        """The moment where x enters, if this is the output of that layer and no structure makes the moment small."""
+        if not self.entry or value.step is None or value.step.module != self.entry:
+            return None
+        value.terms = [[self.average(term) for term in terms] for terms in value.terms]
+        (found,) = value.terms
+        moment = reduce(Moment.plus, (term.moment for term in found)) if found else None
+        if not isinstance(moment, Full):
+            return None
+        weight = next(w for w in weights_in((value.step.args, value.step.kwargs)) if len(self.shape(w)) > 1)
+        self.at_entry = True
+        return moment.scaled(value.channels * self.law(weight, value.step).variance)
 
     def products(self) -> Tensor:
         """G v at the point for every direction v, (directions, inputs): all terms of the wide limit."""
@@ -268,7 +300,8 @@ def _observed_average(moment: Moment, factors: Sequence[Factor]) -> Moment:
     flat = weights.flatten()
     if bool((flat == flat[0]).all()):
         return moment.scaled(float(flat[0]) ** 2)
-    gram = torch.einsum("ncp,ncq->npq", weights, weights) / weights.shape[1]
+    check_room(weights.shape[2], len(weights))
+    gram = torch.einsum("ncp,ncq->npq", weights, weights).div_(weights.shape[1])
     if gram.shape[1] == 1:
         return moment.scaled(gram.flatten())
     return moment.times(Full(moment.sizes, gram.reshape(len(gram), *moment.sizes, *moment.sizes)))
@@ -279,15 +312,19 @@ def _scattered_choices(moment: Moment, weights: Tensor | None, winners: Tensor, 
     B = moment.full().spelled_out().matrices()  # (points or 1, out, out)
     n, channels, out = winners.shape
     positions = math.prod(sizes)
+    check_room(positions, n)
     total = torch.zeros(n, positions * positions, dtype=torch.float64)
+    some = max(1, CHOICES_AT_ONCE // out**2)  # channels × out² would outgrow everything else
     for i in range(n):
-        values = B[i if len(B) > 1 else 0].expand(channels, out, out)
-        if weights is not None:
-            w = weights[i if len(weights) > 1 else 0].expand(channels, out)
-            values = values * w[:, :, None] * w[:, None, :]
-        places = winners[i][:, :, None] * positions + winners[i][:, None, :]
-        total[i].index_add_(0, places.flatten(), values.flatten())
-    return Full(sizes, (total / channels).reshape(n, *sizes, *sizes))
+        for start in range(0, channels, some):
+            chosen = winners[i, start : start + some]
+            values = B[i if len(B) > 1 else 0].expand(len(chosen), out, out)
+            if weights is not None:
+                w = weights[i if len(weights) > 1 else 0].expand(channels, out)[start : start + some]
+                values = values * w[:, :, None] * w[:, None, :]
+            places = chosen[:, :, None] * positions + chosen[:, None, :]
+            total[i].index_add_(0, places.flatten(), values.flatten())
+    return Full(sizes, total.div_(channels).reshape(n, *sizes, *sizes))
 
 
 def times_vectors(moment: Moment, vectors: Tensor) -> Tensor:

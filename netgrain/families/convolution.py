@@ -29,6 +29,11 @@ class Taps:
     padding: int = 0  # before the first input
     dilation: int = 1
 
+    @property
+    def does_nothing(self) -> bool:
+        """Output q meets input q, and no other."""
+        return (self.kernel, self.stride, self.padding) == (1, 1, 0) and self.size == self.out
+
     def windows(self) -> list[tuple[slice, slice]]:
         """For each kernel entry, the outputs that see the image through it, and the inputs they see."""
         found = []
@@ -51,6 +56,15 @@ def gathered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
 def scattered(T: Tensor, a: int, b: int, taps: Taps) -> Tensor:
     """The adjoint of `gathered`: from outputs to inputs."""
     return _summed(T, a, b, taps.size, [(inputs, outputs) for outputs, inputs in taps.windows()])
+
+
+def unfolded(T: Tensor, axis: int, taps: Taps) -> Tensor:
+    """T[s·q+t] along one dimension that becomes two, (kernel entries, out), with zeros beside the image."""
+    out = T.new_zeros(*T.shape[:axis], taps.kernel, taps.out, *T.shape[axis + 1 :])
+    before = (slice(None),) * axis
+    for entry, (outputs, inputs) in enumerate(taps.windows()):
+        out.select(axis, entry)[(*before, outputs)] = T[(*before, inputs)]
+    return out
 
 
 def _summed(T: Tensor, a: int, b: int, size: int, pairs: list[tuple[slice, slice]]) -> Tensor:
@@ -109,11 +123,15 @@ class ConvStem:
         sizes = (self.spatial, self.kernel, self.stride, self.padding, self.dilation)
         return len(self.spatial) == 2 and all(a == b for a, b in sizes)
 
+    @property
+    def taps(self) -> list[Taps]:
+        """The same along each dimension."""
+        sizes = zip(self.spatial, self.out, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return [Taps(n, m, k, s, lo, dil) for n, m, k, s, (lo, _), dil in sizes]
+
     def _windows(self) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
         """For each kernel entry Δ, the output positions that see the image through it, and the inputs they see."""
-        sizes = zip(self.spatial, self.out, self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        axes = [Taps(n, m, k, s, lo, dil) for n, m, k, s, (lo, _), dil in sizes]
-        for entry in itertools.product(*(taps.windows() for taps in axes)):
+        for entry in itertools.product(*(taps.windows() for taps in self.taps)):
             yield tuple(outputs for outputs, _ in entry), tuple(inputs for _, inputs in entry)
 
     def push(self, Q: Tensor) -> Tensor:
@@ -131,6 +149,14 @@ class ConvStem:
         for outputs, inputs in self._windows():
             Q[outputs * 2] += view[inputs * 2]
         return Q.reshape(self.out_size, self.out_size)
+
+    def pushed_and_pulled(self, Q: Tensor) -> Tensor:
+        """pull(push(Q)), from (out, out) to (out, out), one dimension after the other: no (input, input) in between."""
+        view = Q.reshape(self.out * 2)
+        for k, taps in enumerate(self.taps):
+            pair = k, len(self.out) + k
+            view = gathered(scattered(view, *pair, taps), *pair, taps)
+        return view.reshape(self.out_size, self.out_size)
 
     def gather(self, V: Tensor) -> Tensor:
         """S_Δᵀ v for every Δ: from (batch, input) to (batch, kernel entries, out)."""

@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from netgrain.closed_form.channels import NeedsMembers
-from netgrain.closed_form.propagation import Propagation, times_vectors
+from netgrain.closed_form.moments import Moment
+from netgrain.closed_form.propagation import Propagation
 from netgrain.families.batch_statistics import DataStatistics
+from netgrain.families.ends import Entry
 from netgrain.families.members import Family, family_name, member, model_dtype
 from netgrain.families.origin import Resolved
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Probe
 from netgrain.families.reading import Reading
+from netgrain.families.reasons import Reason
 from netgrain.families.trace import Trace, Unsupported, outputs_of, record
 from netgrain.geometry.correlation import fidelity
 from netgrain.geometry.estimate import Estimate
@@ -32,6 +36,7 @@ from netgrain.geometry.moment_forms import MatrixParts, PointMoments, form_of_mo
 from netgrain.geometry.products import Products
 from netgrain.geometry.provenance import Integration, ProbeUsed, Provenance, StepNote
 from netgrain.geometry.spectrum import decompose
+from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
@@ -45,6 +50,7 @@ MOST_POSITIONS = 300  # of an activation, for a whole matrix with all terms: pos
 MOST_INPUTS = 4096  # for that matrix itself
 FOLLOWED_AT_ONCE = 2**20  # entries of one batch of directions over pairs of positions: what a cache holds
 WIDE_FAN_IN = 100  # weights per unit of a first layer above which it does not matter that they are not normal
+MANY_PARTS, MARGIN = 8, 3.0  # with fewer parts the noise must be below what is allowed by so many standard errors
 LEADING_POINTS = 8  # probe points behind leading directions, unless asked otherwise
 TRACE_VECTORS = 16  # random vectors that estimate the trace beside them
 
@@ -95,7 +101,8 @@ def energies_along_points(reading: Reading, *, probe: Probe | None, output: Outp
         if way.whole:
             product = job.products(x, unit.flatten(1), way.run.positions)
         else:
-            product = times_vectors(job._pass(x, i if way.observing else None).run(), unit)
+            run = job._pass(x, i if way.observing else None)
+            product = job._form(run, run.run()).matvec(unit.flatten(1))
         found.append((unit.flatten() * product.flatten()).sum())
     return torch.stack(found)
 
@@ -132,12 +139,38 @@ class _Job:
     def data_statistics(self) -> bool:
         return isinstance(self.make, DataStatistics)
 
-    def _pass(self, points: Tensor | None, index: int | None = None, directions: Tensor | None = None) -> Propagation:
-        """index: which member to observe; None: Gaussian formulas only. directions: to multiply G with."""
-        common: dict[str, Any] = {"points": points, "data_statistics": self.data_statistics, "directions": directions}
+    @cached_property
+    def entry(self) -> Entry | None:
+        """The convolution through which x enters, if it has far fewer positions at its output."""
+        found = self.reading.entry()
+        if isinstance(found, Reason) or not found.name:
+            return None
+        if found.stem is None:  # patches, or a linear layer that leaves positions alone
+            return found if found.positions < math.prod(self.shape[1:]) else None
+        return found if 2 * found.stem.out_size <= found.stem.size else None
+
+    def _pass(
+        self,
+        points: Tensor | None,
+        index: int | None = None,
+        directions: Tensor | None = None,
+        *,
+        dry: bool = False,
+    ) -> Propagation:
+        """index: which member to observe; None: Gaussian formulas only. directions: to multiply G with.
+
+        dry: without numbers that depend on the points.
+        """
+        entry = "" if directions is not None or self.entry is None else self.entry.name
+        common: dict[str, Any] = {
+            "points": points,
+            "data_statistics": self.data_statistics,
+            "directions": directions,
+            "entry": entry,
+        }
         if index is None:
-            return Propagation(self.trace, self.reading.initialisation, self.output, **common)
-        model = member(self.make, self.seed, index)
+            return Propagation(self.trace, self.reading.initialisation, self.output, **common, dry=dry)
+        model = member(self.make, self.seed, index) if index else self.reading.member
         real = torch.zeros(1, *self.shape) if points is None else points
         seen = record(model, real.to(model_dtype(model)))
         if [s.name for s in seen.steps] != [s.name for s in self.trace.steps]:
@@ -151,7 +184,11 @@ class _Job:
             moment = run.run()
         except NeedsMembers:
             return self.over_points(place, None, None, None)
-        return self._geometry(form_of_moments([moment], [1], self.shape), place, run)
+        return self._geometry(self._form(run, moment), place, run)
+
+    def _form(self, run: Propagation, moment: Moment) -> Form:
+        """What a single pass found, over the inputs."""
+        return form_of_moments([moment], [1], self.shape, self.entry if run.at_entry else None)
 
     # --- away from the origin ---------------------------------------------------------------------------------
 
@@ -159,10 +196,10 @@ class _Job:
         self, place: Resolved, probes: int | None, tolerance: float | None, progress: bool | None
     ) -> Geometry:
         goal = 1 - (DEFAULT_TOLERANCE if tolerance is None else tolerance)
-        stops = [probes] if probes is not None else [8, 16, 32, 64, 128, 256, MOST_POINTS]
+        stops = [probes] if probes is not None else _stops(place)
         available = self._available(place)
         way = self._way(place)
-        found = MatrixParts(self.shape) if way.whole else PointMoments(self.shape)
+        found = MatrixParts(self.shape) if way.whole else PointMoments(self.shape, self.entry)
         run, done = way.run, 0
         with Bar("probe points", stops[-1] if probes is not None else None, progress) as bar:
             for stop in stops:
@@ -176,11 +213,11 @@ class _Job:
                         found.add(self.products(points, None, way.run.positions))
                     else:
                         run = self._pass(points, done if way.observing else None)
-                        found.add(mean_over_points(run.run()), count)
+                        found.add(mean_over_points(run.run()), count, at_entry=run.at_entry)
                     done += count
                     bar.advance(count)
                 form: Form = found.form()
-                if done >= available or (probes is None and fidelity(form) >= goal):
+                if done >= available or (probes is None and _reaches(goal, form)):
                     break
         if isinstance(place.probe, Data) and done >= len(place.probe.X) and not way.observing:
             form = without_parts(form)
@@ -193,7 +230,7 @@ class _Job:
         if point is not None:
             largest = int(point.flatten(1).double().norm(dim=1).argmax())
             point = point[largest : largest + 1]
-        run = self._pass(point)
+        run = self._pass(point, dry=True)
         try:
             run.run()
         except NeedsMembers:
@@ -311,6 +348,30 @@ class _Job:
             leaves_out=leaves_out,
         )
         return Geometry(form, self.shape, about, math.hypot(*run.errors.values()) if run.errors else 0.0, full_trace)
+
+
+def _stops(place: Resolved) -> list[int]:
+    """Numbers of points after which to look whether they are enough.
+
+    Samples of data come in kinds, and a few of one kind agree: eight at least.
+    """
+    more = [8, 16, 32, 64, 128, 256, MOST_POINTS]
+    return more if isinstance(place.probe, Data) else [3, 4, 6, *more]
+
+
+def _reaches(goal: float, form: Form) -> bool:
+    """Whether the expected Corr with infinitely many points reaches the goal; with a margin where points are few.
+
+    The noise share 1 − fidelity² is a mean over about (parts − 1) · effective rank squares, so it is known to a share
+    √(2 / that).
+    """
+    found = fidelity(form)
+    if form.parts >= MANY_PARTS or not found > 0:
+        return found >= goal
+    core = form.core if isinstance(form, Kronecker) else form  # copies of one matrix tell nothing new
+    rank = core.trace() ** 2 / core.norm2()
+    margin = 1 + MARGIN * math.sqrt(2 / ((form.parts - 1) * rank))
+    return (1 - found**2) * margin <= 1 - goal**2
 
 
 def _apart(size: str) -> str:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from netgrain.closed_form.moments import Full, Moment, Separable
+from netgrain.families.ends import Entry
 from netgrain.geometry.forms import Dense, Form
-from netgrain.geometry.structured_forms import Kronecker, Separated
+from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
+from netgrain.runtime.memory import ask, budget
 
 PARTS = 32  # of which error bars are made
-PARTS_MEMORY = 2**29  # bytes of those that are whole matrices
+FEWEST = 4
 
 
-def form_of_moments(moments: list[Moment], counts: list[int], shape: tuple[int, ...]) -> Form:
-    """Over the input coordinates; several moments become parts."""
+def form_of_moments(
+    moments: list[Moment], counts: list[int], shape: tuple[int, ...], entry: Entry | None = None
+) -> Form:
+    """Over the input coordinates; several moments become parts. entry: the layer at whose output they are taken."""
+    if entry is not None:
+        at_stem = _of_parts([m.full().spelled_out().matrices()[0] for m in moments], counts)
+        within = at_stem if entry.stem is None else Spread(at_stem, entry.stem)
+        return Kronecker(within, entry.copies, entry.order)
     if len(moments) == 1 and isinstance(moments[0], Separable):
         m = moments[0].compressed()
         written = [k for k, f in enumerate(m.factors) if f is not None]
@@ -39,20 +45,40 @@ def form_of_moments(moments: list[Moment], counts: list[int], shape: tuple[int, 
     return Kronecker(core, math.prod(shape[k] for k in hidden), order)
 
 
-@dataclass(frozen=True, eq=False)
 class PointMoments:
-    """What passes without directions found, point after point."""
+    """What passes without directions found, point after point, in as many parts as memory allows."""
 
-    shape: tuple[int, ...]
-    moments: list[Moment] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    def __init__(self, shape: tuple[int, ...], entry: Entry | None = None) -> None:
+        self.shape, self.entry = shape, entry
+        self.moments: list[Moment] = []  # sums over points
+        self.counts: list[int] = []
+        self._next = 0
 
-    def add(self, moment: Moment, count: int) -> None:
-        self.moments.append(moment)
-        self.counts.append(count)
+    def add(self, moment: Moment, count: int, *, at_entry: bool = False) -> None:
+        """The mean over `count` points."""
+        if not at_entry:
+            self.entry = None
+        summed = moment.scaled(count)
+        if len(self.moments) < most_parts(moment):
+            self.moments.append(summed)
+            self.counts.append(count)
+            return
+        i = self._next % len(self.moments)
+        self.moments[i] = self.moments[i].plus(summed)
+        self.counts[i] += count
+        self._next += 1
 
     def form(self) -> Form:
-        return form_of_moments(self.moments, self.counts, self.shape)
+        means = [m.scaled(1 / n) for m, n in zip(self.moments, self.counts, strict=True)]
+        return form_of_moments(means, self.counts, self.shape, self.entry)
+
+
+def most_parts(moment: Moment) -> int:
+    """Parts of this size that a quarter of the budget holds, at most PARTS; four at least, or a shortage."""
+    if not isinstance(moment, Full):
+        return PARTS
+    ask(4 * FEWEST * moment.values.nbytes, f"a matrix over {moment.positions} positions in {FEWEST} parts")
+    return max(FEWEST, min(PARTS, budget() // (4 * moment.values.nbytes)))
 
 
 class MatrixParts:
@@ -60,7 +86,9 @@ class MatrixParts:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         d = math.prod(shape)
-        self.sums = torch.zeros(max(4, min(PARTS, PARTS_MEMORY // (8 * d * d))), d, d, dtype=torch.float64)
+        ask(2 * FEWEST * 8 * d**2, f"a matrix over {d} inputs in {FEWEST} parts")
+        parts = max(FEWEST, min(PARTS, budget() // (8 * 8 * d * d)))
+        self.sums = torch.zeros(parts, d, d, dtype=torch.float64)
         self.points = 0
 
     def add(self, matrix: Tensor) -> None:
@@ -78,19 +106,16 @@ def mean_over_points(moment: Moment) -> Moment:
 
 
 def _of_parts(matrices: list[Tensor], counts: list[int]) -> Dense:
-    """The weighted mean of matrices, kept apart in at most PARTS parts."""
+    """The weighted mean of matrices, which are its parts."""
     if len(matrices) == 1:
         return Dense(matrices[0], matrices[0][None], torch.tensor(counts)) if counts[0] > 1 else Dense(matrices[0])
-    edges = [round(i * len(matrices) / min(PARTS, len(matrices))) for i in range(min(PARTS, len(matrices)) + 1)]
-    pieces, sizes = [], []
-    for a, b in itertools.pairwise(edges):
-        n = sum(counts[a:b])
-        pieces.append(sum((m * (c / n) for m, c in zip(matrices[a:b], counts[a:b], strict=True)), torch.zeros(())))
-        sizes.append(n)
-    return Dense.from_pieces(torch.stack([torch.as_tensor(p) for p in pieces]), torch.tensor(sizes))
+    return Dense.from_pieces(torch.stack(matrices), torch.tensor(counts))
 
 
 def without_parts(form: Form) -> Form:
+    """The same matrix as one that was not sampled."""
     if isinstance(form, Kronecker):
         return form.around(without_parts(form.core))
-    return Dense(form.dense())
+    if isinstance(form, Spread):
+        return Spread(without_parts(form.source), form.stem)
+    return Dense(form.dense()) if form.parts else form

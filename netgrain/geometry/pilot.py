@@ -24,12 +24,12 @@ from netgrain.geometry.correlation import correlation, trace
 from netgrain.geometry.energy_ratios import leading_ratio, ratio_along, ratio_of
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer
-from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.forms import Form
 from netgrain.geometry.gradient_rows import Rows
+from netgrain.geometry.moment_forms import without_parts
 from netgrain.geometry.options import Options
 from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.reduction import Reduction
-from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import GrainWarning
 from netgrain.runtime.progress import Bar
 
@@ -149,7 +149,7 @@ def compared_with(estimate: Form, plain: Form, *, centre: Tensor | None = None) 
     if plain.trace() == 0 or estimate.trace() == 0:  # no direction to compare: both are zero, or one is wrong
         same = Estimate(float(plain.trace() == estimate.trace()), 0.0, plain.parts)
         return PilotComparison(plain.parts, same, same)
-    fixed = _as_it_stands(estimate)
+    fixed = without_parts(estimate)
     along = {}
     if centre is not None and float(centre.norm()) > 0:
         along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
@@ -160,10 +160,3 @@ def compared_with(estimate: Form, plain: Form, *, centre: Tensor | None = None) 
         warnings.simplefilter("ignore", GrainWarning)
         corr = correlation(fixed, plain)
     return PilotComparison(plain.parts, corr, ratio_of(trace(plain), trace(estimate)), along)
-
-
-def _as_it_stands(form: Form) -> Form:
-    """Without its parts."""
-    if isinstance(form, Kronecker):
-        return Kronecker(_as_it_stands(form.core), form.copies, form.order)
-    return Dense(form.dense()) if form.parts else form

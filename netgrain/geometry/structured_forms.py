@@ -166,7 +166,20 @@ class Spread(Form):
         return self._batched.part_inner(Dense(self.stem.pull(other.dense())))
 
     def inner(self, other: Form) -> float:
+        if isinstance(other, Spread) and other.stem == self.stem:  # ⟨push P, push Q⟩ = ⟨P, pull push Q⟩
+            theirs = self.stem.pushed_and_pulled(other.source.dense())
+            return float(torch.sum(self.source.dense() * theirs))
         return Dense(self.dense()).inner(Dense(other.dense()))
+
+    def pairwise(self, other: Form) -> Tensor:
+        if not isinstance(other, Spread) or other.stem != self.stem:
+            return super().pairwise(other)
+        mine, theirs = self._batched, other._batched
+        rows = []
+        for j in range(theirs.parts):
+            seen = self.stem.pushed_and_pulled(theirs.part(j).dense())
+            rows.append([float(torch.sum(mine.part(i).dense() * seen)) for i in range(mine.parts)])
+        return torch.tensor(rows, dtype=torch.float64).T
 
     def scaled(self, factor: float) -> Spread:
         return Spread(self.source.scaled(factor), self.stem)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from netgrain.closed_form.channels import (
     Channel,
@@ -16,6 +17,8 @@ from netgrain.closed_form.channels import (
     summed,
 )
 from netgrain.closed_form.moments import identity
+from netgrain.families.convolution import Taps
+from netgrain.runtime.memory import MemoryShortage, within
 from tests.closed_form.gaussians import known
 
 RELU = known(torch.relu)
@@ -56,3 +59,31 @@ def test_numbers_that_are_known() -> None:
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
     assert second(Points(x)).tolist() == [[1.0, 2.0], [2.0, 4.0]]
     assert torch.equal(second(activated(RELU, ConstantChannel(3.0, (2,)))), matrix(9.0, 9.0))
+
+
+@pytest.mark.parametrize("transposed_points", [False, True])
+def test_patches_of_known_numbers_are_convolved_moments(transposed_points: bool) -> None:
+    """K(q, q') = Σ x(c, sq + t) x(c, sq' + t), by a moment over all inputs and by an unfolding of PyTorch's."""
+    generator = torch.Generator().manual_seed(0)
+    x, v = torch.randn(1, 2, 7, 6, generator=generator).double(), torch.randn(3, 2, 7, 6, generator=generator).double()
+    points = Points(x, v if transposed_points else None)
+    taps = [Taps(7, 4, 3, 2, 1), Taps(6, 3, 2, 2, 0)]
+    found, tangent = points.convolved(1, taps)
+    for moment, slow, other in zip((found, tangent), points.traced([0]), (x, v), strict=True):
+        if moment is None or slow is None:
+            assert moment is slow is None
+            continue
+        for axis, along in enumerate(taps):
+            slow = slow.convolved(axis, along, back=False)
+        torch.testing.assert_close(moment.full().values, slow.full().values)
+        U, W = (F.unfold(F.pad(p, (0, 0, 1, 1)), (3, 2), stride=2) for p in (x, other))
+        torch.testing.assert_close(moment.full().matrices(), U.mT @ W)
+
+
+def test_a_stem_is_counted_at_its_output() -> None:
+    points = Points(torch.ones(1, 1, 200, 200, dtype=torch.float64))
+    taps = [Taps(200, 10, 20, 20)] * 2
+    with within("2 MB"):
+        assert points.convolved(1, taps)[0].full().positions == 100
+        with pytest.raises(MemoryShortage, match="40000 positions"):
+            points.second()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from netgrain.families.convolution import ConvStem, Taps, gathered, scattered
+from netgrain.families.convolution import ConvStem, Taps, gathered, scattered, unfolded
 
 STEMS = [
     ConvStem((5,), (3,), (1,), ((1, 1),), (1,)),
@@ -42,6 +42,12 @@ def test_every_map_is_a_sum_over_kernel_entries(stem: ConvStem) -> None:
     U = torch.randn(3, len(S), stem.out_size, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(stem.push(Q), sum(s.T @ Q @ s for s in S))
     torch.testing.assert_close(stem.pull(H), sum(s @ H @ s.T for s in S))
+    torch.testing.assert_close(stem.pushed_and_pulled(Q), stem.pull(stem.push(Q)))
+    patches = V.reshape(3, *stem.spatial)
+    for k, taps in enumerate(stem.taps):
+        patches = unfolded(patches, 1 + 2 * k, taps)
+    order = [0, *range(1, patches.dim(), 2), *range(2, patches.dim(), 2)]
+    torch.testing.assert_close(patches.permute(order).reshape(3, len(S), -1), stem.gather(V))
     torch.testing.assert_close(stem.gather(V), torch.stack([V @ s.T for s in S], 1))
     torch.testing.assert_close(stem.scatter(U), sum(U[:, i] @ s for i, s in enumerate(S)))
 
@@ -58,3 +64,10 @@ def test_one_axis_is_the_map_of_one_dimension() -> None:
 def test_patches_and_squares() -> None:
     assert [stem.is_patching for stem in STEMS] == [False, False, False, False, True]
     assert [stem.is_square for stem in STEMS] == [False, False, False, False, True]
+
+
+def test_a_map_that_does_nothing_is_recognised() -> None:
+    x = torch.arange(25.0).reshape(5, 5)
+    for taps in (Taps(5, 5, 1), Taps(5, 5, 3, 1, 1), Taps(5, 3, 1, 2), Taps(5, 4, 1), Taps(5, 5, 1, 1, 1)):
+        same = taps.size == taps.out and torch.equal(gathered(x, 0, 1, taps), x)
+        assert taps.does_nothing == same

@@ -68,3 +68,30 @@ def test_a_zero_head_is_one_message(method: str) -> None:
         assert G.exact
         assert G.members == 0
     assert ng.average_geometry(make, (5,), method=method, switched_on=True).trace.value > 0
+
+
+def grown() -> nn.Module:
+    """Every step has a rule, and activations vary over 256 positions."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 8, 3, padding=1), nn.GELU(), nn.Conv2d(8, 8, 3, padding=1), nn.GELU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 1)),
+    )
+
+
+def test_a_closed_form_that_does_not_fit_is_sampled_for_that_reason() -> None:
+    shape = (1, 16, 16)
+    assert ng.average_geometry(grown, shape).method == "closed-form"
+    G = ng.average_geometry(grown, shape, memory="2 MB", tolerance=0.3)
+    assert G.method == "sampled"
+    (note,) = [note for note in G.about.notes if "sampled because" in note]
+    assert "a closed form over 256 positions would take 6.3 MB of memory, and the budget is 2 MB" in note
+    with pytest.raises(ng.NetgrainError, match=r"would take 6.3 MB of memory, .*; pass memory='6.9 MB' or more"):
+        ng.average_geometry(grown, shape, method="closed-form", memory="2 MB")
+    assert ng.average_geometry(grown, shape, method="closed-form", memory="20 MB").d == 256
+
+
+def test_memory_that_is_not_free_is_an_error_and_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netgrain.runtime.memory.free_memory", lambda: 10**6)
+    monkeypatch.setattr("netgrain.runtime.memory.WORTH_LOOKING", 10**6)
+    with pytest.raises(ng.NetgrainError, match=r"takes 6.3 MB of memory and 1 MB are free"):
+        ng.average_geometry(grown, (1, 16, 16))

@@ -12,6 +12,10 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain.families.reading import Reading
+from netgrain.families.reasons import Reason
+from netgrain.geometry.forms import Dense
+from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.models import VGG11, LeNet, ResNet18, ViT
 from tests.geometry.networks import Make, closed
 
@@ -180,3 +184,32 @@ def test_a_maximum_over_a_constant_is_a_kink() -> None:
     result = ng.check(make, (1, 6, 6), members=600, closed=G, workers=1, progress=False)
     assert result.corr.value > 0.98
     assert abs(result.sampled.trace.value / G.trace.value - 1) < 0.15
+
+
+def test_a_strided_stem_is_spread_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopping at its output or going on to the inputs: the same matrix, parts and all."""
+    make = sequence(
+        *(lambda: nn.Conv2d(2, 8, 5, stride=2, padding=2), nn.ReLU, lambda: nn.MaxPool2d(2)),
+        *(nn.Flatten, lambda: nn.Linear(8 * 9, 3)),
+    )
+    short = closed(make, (2, 12, 12), probes=3)
+    monkeypatch.setattr(Reading, "entry", lambda _: Reason("asked for"))
+    long = closed(make, (2, 12, 12), probes=3)
+    assert isinstance(short.form, Kronecker)
+    assert isinstance(long.form, Kronecker)
+    assert isinstance(short.form.core, Spread)
+    assert isinstance(long.form.core, Dense)
+    torch.testing.assert_close(short.matrix(), long.matrix())
+    for i in range(3):
+        torch.testing.assert_close(short.form.part(i).dense(), long.form.part(i).dense())
+    assert short.about == long.about
+
+
+def test_a_patch_embedding_is_one_matrix_over_patches() -> None:
+    make = sequence(
+        *(lambda: nn.Conv2d(2, 8, 3, stride=3), nn.ReLU, lambda: nn.Conv2d(8, 8, 3, padding=1), nn.ReLU),
+        *(nn.Flatten, lambda: nn.Linear(8 * 16, 3)),
+    )
+    G = closed(make, (2, 12, 12), probe=ng.Gaussian(1.0), probes=2, memory="10 MB")
+    assert isinstance(G.form, Kronecker)
+    assert (G.form.core.size, G.form.copies) == (16, 18)

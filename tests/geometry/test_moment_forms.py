@@ -6,10 +6,14 @@ import pytest
 import torch
 
 import netgrain as ng
-from netgrain.closed_form.moments import Separable
-from netgrain.geometry.moment_forms import MatrixParts, form_of_moments
+from netgrain.closed_form.moments import Full, Separable
+from netgrain.families.ends import Entry
+from netgrain.families.reading import read
+from netgrain.geometry.moment_forms import MatrixParts, PointMoments, form_of_moments, without_parts
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.models import ResNet18
+from netgrain.runtime.memory import MemoryShortage, within
+from tests import naive
 from tests.geometry.networks import closed
 
 
@@ -50,3 +54,42 @@ def test_matrices_are_made_symmetric_and_averaged_in_parts() -> None:
     assert form.dense().tolist() == [[2.0, 0.5], [0.5, 2.0]]
     assert form.part(0).dense().tolist() == [[1.0, 1.0], [1.0, 1.0]]
     assert form.counts.tolist() == [1, 1]
+
+
+def _matrices(count: int, size: int) -> list[Full]:
+    generator = torch.Generator().manual_seed(0)
+    roots = [torch.randn(size, size, generator=generator, dtype=torch.float64) for _ in range(count)]
+    return [Full((size,), (A @ A.T)[None]) for A in roots]
+
+
+def test_points_are_summed_up_in_as_many_parts_as_memory_allows() -> None:
+    """40 matrices of 128 bytes: 32 parts where there is room, four where a quarter of the budget holds no more."""
+    found = _matrices(40, 100)
+    mean = torch.stack([m.values[0] for m in found]).mean(0)
+    for memory, parts in (("100 MB", 32), ("2.5 MB", 7), ("1.3 MB", 4)):
+        with within(memory):
+            moments = PointMoments((100,))
+            for i, m in enumerate(found):
+                moments.add(m, 1 + i % 2)
+                moments.add(m, 2 - i % 2)
+            form = moments.form()
+        assert form.parts == parts
+        assert int(form.counts.sum()) == 120
+        torch.testing.assert_close(form.dense(), mean)
+    with within("1.2 MB"), pytest.raises(MemoryShortage, match=r"over 100 positions in 4 parts would take 1.3 MB"):
+        PointMoments((100,)).add(found[0], 1)
+
+
+def test_a_moment_at_the_stem_is_spread_over_the_inputs() -> None:
+    entry = read(lambda: torch.nn.Conv2d(3, 5, 3, stride=2, padding=1), (3, 8, 8)).entry()
+    assert isinstance(entry, Entry)
+    moments = _matrices(3, 16)
+    form = form_of_moments(list(moments), [1, 1, 2], (3, 8, 8), entry)
+    assert form.parts == 3
+    layer = torch.nn.Conv2d(1, 1, 3, stride=2, padding=1, bias=False)
+    Q = (moments[0].values + moments[1].values + 2 * moments[2].values)[0] / 4
+    expected = torch.kron(torch.eye(3, dtype=torch.float64), naive.spread(layer, (8, 8), Q))
+    torch.testing.assert_close(form.dense(), expected)
+    bare = without_parts(form)
+    assert bare.parts == 0
+    torch.testing.assert_close(bare.dense(), expected)

@@ -178,3 +178,18 @@ def test_it_says_what_it_is() -> None:
     assert (G.exact, G.fidelity, G.trace.stderr, G.effective_rank.stderr) == (True, 1.0, 0.0, 0.0)
     assert "d=4, closed form, wide limit, ResNet18" in repr(_closed_form(form, (2, 2), exact=False))
     assert torch.equal(G.eigenvalue_errors(2), torch.zeros(2, dtype=torch.float64))
+
+
+def test_products_of_spread_forms_are_those_of_their_matrices() -> None:
+    """⟨push P, push Q⟩ needs no matrix over the inputs."""
+    generator = torch.Generator().manual_seed(2)
+    stem = ConvStem((5, 6), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
+    rows = [torch.randn(n, 2, stem.out_size, generator=generator, dtype=torch.float64) for n in (4, 3)]
+    a, b = (Spread(Factored.of_members(r), stem) for r in rows)
+    assert a.inner(b) == pytest.approx(float((a.dense() * b.dense()).sum()), rel=1e-12)
+    parts = [[float((a.part(i).dense() * b.part(j).dense()).sum()) for j in range(3)] for i in range(4)]
+    torch.testing.assert_close(a.pairwise(b), torch.tensor(parts, dtype=torch.float64))
+    norms = [float(a.part(i).dense().square().sum()) for i in range(4)]
+    torch.testing.assert_close(a.part_norms2(), torch.tensor(norms, dtype=torch.float64))
+    other = Spread(b.source, ConvStem((6, 5), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)))
+    assert a.inner(other) == pytest.approx(float((a.dense() * other.dense()).sum()), rel=1e-12)

@@ -19,7 +19,7 @@ from netgrain.closed_form.channels import (
     sum_or_none,
 )
 from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
-from netgrain.closed_form.moments import Moment, ones
+from netgrain.closed_form.moments import Full, Moment, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
 from netgrain.families.convolution import Taps
 from netgrain.families.initialisation import TensorLaw
@@ -117,9 +117,10 @@ def _weighted(
         return m
 
     def backward(m: Moment) -> Moment:
+        moved = m
         for k, (t, turned) in enumerate(taps):
-            m = m.convolved(k, t, back=not turned)
-        return m.scaled(out / groups * law.variance).with_identity(range(count), inside)
+            moved = moved.convolved(k, t, back=not turned)
+        return _scaled(moved, m, out / groups * law.variance).with_identity(range(count), inside)
 
     sizes = forward(ones(x.sizes[count:])).sizes
     source = frozenset([step.index])
@@ -133,7 +134,7 @@ def _weighted(
             if law.kind == "normal":  # a sum of known multiples of normal weights is normal
                 width = 2**31
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
-        channel = _after_weights(part, forward, sizes, count, law, bias_law, shared, width, run)
+        channel = _after_weights(part, forward, taps, sizes, count, law, bias_law, shared, width, run)
         narrow = step.where if depthwise and not isinstance(part[0].channel, ConstantChannel) else ""
         channels = part[0].channels * per_block if depthwise else out
         blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
@@ -148,9 +149,16 @@ def _weighted(
     return FeatureMap(axes, sizes, tuple(blocks), step, send)
 
 
+def _scaled(moved: Moment, m: Moment, factor: float) -> Moment:
+    """factor · moved, in place if it is not m itself."""
+    alone = isinstance(moved, Full) and not (isinstance(m, Full) and m.values is moved.values)
+    return moved.scaled_in_place(factor) if alone else moved.scaled(factor)
+
+
 def _after_weights(
     blocks: list[ChannelBlock],
     forward: Callable[[Moment], Moment],
+    taps: list[tuple[Taps, bool]],
     sizes: tuple[int, ...],
     count: int,
     law: TensorLaw,
@@ -161,9 +169,33 @@ def _after_weights(
 ) -> Channel:
     if run.observing:
         return ObservedChannel(torch.zeros(0), sizes)
+    channels = sum(b.channels for b in blocks)
+    second, tangent = _convolved(blocks, channels, forward, taps, count)
+    if second is None:
+        if bias is None or bias.variance == 0:
+            return ConstantChannel(0.0 if bias is None else bias.mean, sizes)
+        return BiasOnly(bias, sizes)
+    factor = law.variance * (channels / groups if groups else 1)
+    covariance = second.scaled(factor)
+    if bias is not None and bias.variance > 0:
+        covariance = covariance.plus(ones(sizes).scaled(bias.variance))
+    along = None if tangent is None else tangent.scaled(factor)
+    return GaussianChannel(covariance, 0.0 if bias is None else bias.mean, width, along)
+
+
+def _convolved(
+    blocks: list[ChannelBlock],
+    channels: int,
+    forward: Callable[[Moment], Moment],
+    taps: list[tuple[Taps, bool]],
+    count: int,
+) -> tuple[Moment | None, Moment | None]:
+    """The mean over channels of E[v v], traced over contracted axes and convolved, and its tangent; None: zero."""
+    first = blocks[0].channel
+    if isinstance(first, Points) and len(blocks) == 1 and taps and not any(turned for _, turned in taps):
+        return first.convolved(count, [t for t, _ in taps])
     total: Moment | None = None
     tangent: Moment | None = None
-    channels = sum(b.channels for b in blocks)
     for b in blocks:
         if isinstance(b.channel, ConstantChannel) and b.channel.value == 0:
             continue
@@ -171,15 +203,4 @@ def _after_weights(
         share = b.channels / channels
         total = sum_or_none(total, m.scaled(share))
         tangent = sum_or_none(tangent, None if t is None else t.scaled(share))
-    if total is None:
-        if bias is None or bias.variance == 0:
-            return ConstantChannel(0.0 if bias is None else bias.mean, sizes)
-        return BiasOnly(bias, sizes)
-
-    def weighted(m: Moment) -> Moment:
-        return forward(m).scaled(law.variance * (channels / groups if groups else 1))
-
-    covariance = weighted(total)
-    if bias is not None and bias.variance > 0:
-        covariance = covariance.plus(ones(sizes).scaled(bias.variance))
-    return GaussianChannel(covariance, 0.0 if bias is None else bias.mean, width, moved_or_none(weighted, tangent))
+    return moved_or_none(forward, total), moved_or_none(forward, tangent)
