@@ -35,9 +35,9 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """A gradient was multiplied by one number per channel (a batch norm with data statistics)."""
+    """A gradient was multiplied by real numbers (a batch norm with data statistics, a gate)."""
 
-    values: Tensor  # (channels,)
+    values: Tensor  # (points or 1, channels, positions or 1)
     step: Step
 
 
@@ -101,6 +101,7 @@ class FeatureMap:
     send: Callable[[int, Term], None] = lambda _block, _term: None  # to the values this one was made of
     holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
     terms: list[list[Term]] = field(default_factory=list)
+    parts: tuple[Part, ...] = ()  # this value as a sum of linear maps of those before it, where it is one
 
     def __post_init__(self) -> None:
         self.terms = [[] for _ in self.blocks]
@@ -144,6 +145,15 @@ class FeatureMap:
         order += [1 + atoms.index(k) for k in range(len(self.sizes))]
         flat = split.permute(0, *order).reshape(n, self.channels if has_channel else 1, -1)
         return [ObservedChannel(flat[:, a:b], self.sizes) for a, b in self.spans()]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """gain · A root, A a linear map along some position atoms."""
+
+    root: FeatureMap
+    gain: float = 1.0
+    maps: tuple[tuple[int, Tensor], ...] = ()
 
 
 def where(step: Step | None) -> str:
@@ -245,7 +255,8 @@ def _regrouped(
 
 def renamed(value: FeatureMap, axes: Axes, step: Step | None) -> FeatureMap:
     """The same positions under other tensor axes."""
-    return FeatureMap(axes, value.sizes, value.blocks, step, value.receive)
+    parts = (Part(value),) if axes == value.axes else ()
+    return FeatureMap(axes, value.sizes, value.blocks, step, value.receive, parts=parts)
 
 
 def arranged(value: FeatureMap, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> FeatureMap:

@@ -75,8 +75,8 @@ class Moment(ABC):
         """Along one axis, from the inputs of a convolution to its outputs, or back."""
 
     @abstractmethod
-    def mapped(self, axis: int, A: Tensor) -> Moment:
-        """A M Aᵀ along one axis."""
+    def mapped(self, axis: int, A: Tensor, other: Tensor | None = None) -> Moment:
+        """A M Aᵀ along one axis; with another map A M Cᵀ."""
 
     @abstractmethod
     def traced(self, axes: Sequence[int]) -> Moment:
@@ -174,8 +174,8 @@ class Separable(Moment):
             moved = move(self._factor(axis), 1, 2, taps)
         return self._replaced(axis, moved, size)
 
-    def mapped(self, axis: int, A: Tensor) -> Moment:
-        return self._replaced(axis, A @ self._factor(axis) @ A.T, len(A))
+    def mapped(self, axis: int, A: Tensor, other: Tensor | None = None) -> Moment:
+        return self._replaced(axis, A @ self._factor(axis) @ (A if other is None else other).T, len(A))
 
     def traced(self, axes: Sequence[int]) -> Moment:
         weights = self.weights
@@ -330,12 +330,12 @@ class Full(Moment):
         check_room(size * here.positions // here.sizes[axis], len(here.values))
         return here._resized(axis, move(here.values, *here._pair(axis), taps), size)
 
-    def mapped(self, axis: int, A: Tensor) -> Moment:
+    def mapped(self, axis: int, A: Tensor, other: Tensor | None = None) -> Moment:
         here = self._writing(axis)
         a, b = here._pair(axis)
         check_room(len(A) * here.positions // here.sizes[axis], len(here.values))
         once = torch.tensordot(here.values, A, dims=([a], [1])).movedim(-1, a)
-        values = torch.tensordot(once, A, dims=([b], [1])).movedim(-1, b)
+        values = torch.tensordot(once, A if other is None else other, dims=([b], [1])).movedim(-1, b)
         return here._resized(axis, values.contiguous(), len(A))
 
     def traced(self, axes: Sequence[int]) -> Moment:

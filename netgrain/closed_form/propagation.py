@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,11 +24,12 @@ from netgrain.closed_form.channels import (
 from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
 from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
 from netgrain.closed_form.rules import RULES, Pass
+from netgrain.closed_form.rules.affine import live_refs, nothing
 from netgrain.closed_form.rules.pointwise import elementwise
 from netgrain.families.activations import recorded_activation
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
-from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, refs_in, weights_in
+from netgrain.families.trace import Ref, Step, Trace, Unsupported, Weight, others_in, refs_in, weights_in
 from netgrain.runtime.errors import NetgrainError
 
 CHOICES_AT_ONCE = 2**20  # entries of channels × out² when winners are sent back
@@ -48,7 +50,7 @@ class Propagation:
         points: Tensor | None = None,  # (points, *input_shape); None: the origin
         directions: Tensor | None = None,  # (directions, *input_shape) to multiply G with, at one point
         seen: Trace | None = None,
-        buffers: dict[str, Tensor] | None = None,  # of that member
+        tensors: dict[str, Tensor] | None = None,  # parameters and buffers of that member
         data_statistics: bool = False,
         entry: str = "",  # the layer through which x enters, if gradients at its output are enough
         dry: bool = False,  # find out what the pass would do, without numbers that depend on the points
@@ -56,7 +58,7 @@ class Propagation:
         self.trace, self.laws, self.output = trace, laws, output
         self.points, self.seen, self.directions = points, seen, directions
         self.tracking = directions is not None
-        self.buffers = buffers or {}
+        self.tensors = tensors or {}
         self.observing = seen is not None
         self.data_statistics = data_statistics
         self.entry, self.dry = entry, dry
@@ -80,7 +82,7 @@ class Propagation:
             return self._run()
 
     def _run(self) -> Moment:
-        needed = self.trace.needed()
+        needed = self._needed()
         sizes = self.trace.input_shape
         start: Channel = ConstantChannel(0.0, sizes)
         if self.points is not None:
@@ -93,13 +95,13 @@ class Propagation:
         for step in self.trace.steps:
             if step.index not in needed:
                 continue
-            inputs = [values[ref] for ref in refs_in((step.args, step.kwargs))]
+            inputs = [values.get(ref) or self._unseen(ref) for ref in refs_in((step.args, step.kwargs))]
             made = _apply(step, inputs, self)
             for item, value in enumerate(made):
                 if value.shape() != step.shapes[item][1:]:
                     raise Unsupported(f"{step.where} has a shape that was not understood")
                 # several names for one value: each place collects its own gradients
-                value = FeatureMap(value.axes, value.sizes, value.blocks, step, value.send, holds=True)
+                value = replace(value, step=step, holds=True)
                 if self.seen is not None:
                     self._observe(value, self.seen.steps[step.index].outputs[item])
                 values[Ref(step.index, item)] = value
@@ -171,8 +173,21 @@ class Propagation:
 
     def steps(self) -> list[tuple[StepKind, str]]:
         """How well each step is followed, and where it is."""
-        needed = self.trace.needed()
+        needed = self._needed()
         return [(self.kinds.get(s.index, "exact"), s.where) for s in self.trace.steps if s.index in needed]
+
+    def _needed(self) -> set[int]:
+        """Steps that the output depends on, without those that a known zero multiplies."""
+        needed = {self.trace.output.step}
+        for step in reversed(self.trace.steps):
+            if step.index == self.trace.output.step:  # a last layer at zero is refused by its rule
+                needed |= {ref.step for ref in refs_in((step.args, step.kwargs))}
+            elif step.index in needed:
+                needed |= {ref.step for ref in live_refs(step, self)}
+        return needed
+
+    def _unseen(self, ref: Ref) -> FeatureMap:
+        return nothing(self.trace.steps[ref.step].shapes[ref.item][1:])
 
     # --- what rules ask ---------------------------------------------------------------------------------------
 
@@ -203,8 +218,16 @@ class Propagation:
             return self.points
         return self.seen.steps[ref.step].outputs[ref.item]
 
-    def buffer(self, weight: Weight) -> Tensor:
-        return self.buffers[weight.name]
+    def real(self, value: Any, step: Step) -> Tensor:
+        if isinstance(value, Weight):
+            return self.tensors[value.name]
+        assert self.seen is not None
+        theirs = self.seen.steps[step.index]
+        pairs = zip(others_in((step.args, step.kwargs)), others_in((theirs.args, theirs.kwargs)), strict=True)
+        numbers = next((b.numbers for a, b in pairs if a is value), None)
+        if numbers is None:
+            raise Unsupported(f"{step.where} uses a tensor whose numbers are not known")
+        return numbers
 
     def note(self, step: Step, kind: StepKind) -> None:
         self.kinds[step.index] = kind
@@ -281,7 +304,9 @@ def _along_the_way(factors: Sequence[Factor]) -> tuple[Tensor | None, Tensor | N
             sizes = f.sizes
             continue
         if isinstance(f, Gain):
-            here = f.values[None, :, None]
+            here = f.values
+            if winners is not None and here.shape[2] > 1:
+                here = here.expand(len(winners), -1, -1).gather(2, winners)
         else:
             assert isinstance(f.of, ObservedChannel)
             here = f.activation.derivative(f.of.values)

@@ -31,7 +31,7 @@ class Unwritten(Moment):
     def convolved(self, axis: int, taps: Taps, *, back: bool) -> Moment:
         return self._resized(axis, taps.size if back else taps.out)
 
-    def mapped(self, axis: int, A: Tensor) -> Moment:
+    def mapped(self, axis: int, A: Tensor, other: Tensor | None = None) -> Moment:
         return self._resized(axis, len(A))
 
     def traced(self, axes: Sequence[int]) -> Moment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -72,6 +72,24 @@ class TensorLaw:
             return normal_pieces(self.mean - half, self.mean + half, n, normal=None)
         mean, sd, low, high = self.cut or (self.mean, math.sqrt(self.variance), -math.inf, math.inf)
         return normal_pieces(max(low, mean - FAR * sd), min(high, mean + FAR * sd), n, normal=(mean, sd))
+
+    def affine(self, scale: float, shift: float = 0.0) -> TensorLaw:
+        """The law of scale · entry + shift."""
+        if scale == 0:
+            return TensorLaw(shift, 0.0, "constant", read_from=self.read_from)
+        cut = None
+        if self.cut is not None:
+            mean, sd, *ends = (scale * z for z in self.cut)
+            low, high = sorted(z + shift for z in ends)
+            cut = mean + shift, abs(sd), low, high
+        return replace(
+            self,
+            mean=scale * self.mean + shift,
+            variance=scale**2 * self.variance,
+            sample=None if self.sample is None else scale * self.sample + shift,
+            cut=cut,
+            skewness=math.copysign(1.0, scale) * self.skewness,
+        )
 
     @property
     def symmetric(self) -> bool:

@@ -63,6 +63,25 @@ class Other:
 
     shape: tuple[int, ...]
     weights: frozenset[str] = frozenset()  # the parameters and buffers that it was computed from
+    made: Computed | None = None  # how, where nothing wrote to it since
+    value: Tensor | None = None  # its numbers, where they are real
+    version: int = 0  # of them: what was written to later does not count
+
+    @property
+    def numbers(self) -> Tensor | None:
+        """Its numbers, where they are real and nothing wrote to them since."""
+        return self.value if self.value is not None and self.value._version == self.version else None
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """Output `item` of a torch function of tensors that do not depend on x."""
+
+    function: Callable[..., Any]
+    name: str
+    args: tuple[Any, ...]  # tensors among them are Weight or Other
+    kwargs: dict[str, Any]
+    item: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +209,7 @@ class _Watch(TorchFunctionMode):
         self.storages: dict[int, set[int]] = {_storage(self.x): {id(self.x)}}
         self.calls: list[tuple[str, str]] = []
         self.sources = {tensor: frozenset([name]) for tensor, name in self.names.items()}
+        self.made: dict[int, tuple[Computed, int]] = {}  # how a tensor was computed, and its version then
         self.looked_at: set[str] = set()
 
     def __torch_function__(
@@ -198,9 +218,14 @@ class _Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         touched = [t for t in every((args, kwargs), Tensor) if id(t) in self.refs]
         if not touched:
+            name = _name(function)
+            given: Any = None if name in ABOUT_SHAPES else replaced((args, kwargs), Tensor, self._argument)
             out = function(*args, **kwargs)
-            self.alive.extend(every(out, Tensor))  # an id freed now could be taken for something else later
-            self._follow_weights(_name(function), (args, kwargs), list(every(out, Tensor)))
+            outputs = list(every(out, Tensor))
+            self.alive.extend(outputs)  # an id freed now could be taken for something else later
+            self._follow_weights(name, (args, kwargs), outputs)
+            for item, t in enumerate(outputs if given is not None else ()):
+                self.made[id(t)] = Computed(function, name, given[0], given[1], item), t._version
             return out
         arguments, keywords = replaced((args, kwargs), Tensor, self._argument)
         before = {id(t): t._version for t in touched}
@@ -256,7 +281,12 @@ class _Watch(TorchFunctionMode):
             return self.refs[id(t)]
         if id(t) in self.names:
             return Weight(self.names[id(t)])
-        return Other(tuple(t.shape), self.sources.get(id(t), frozenset()))
+        weights = self.sources.get(id(t), frozenset())
+        made, version = self.made.get(id(t), (None, 0))
+        real = not t.is_meta and not (self.stand_in and weights)
+        # a view shares its version with what it shows: written to since, it is not what was computed
+        known = made if t._version == version else None
+        return Other(tuple(t.shape), weights, known, t.detach() if real else None, t._version)
 
     def _follow_weights(self, name: str, arguments: Any, outputs: list[Tensor]) -> None:
         """Which weights entered a tensor, or a Python value, that does not depend on x."""

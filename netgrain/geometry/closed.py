@@ -22,7 +22,7 @@ from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.propagation import Propagation
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.ends import Entry
-from netgrain.families.members import Family, family_name, member, model_dtype
+from netgrain.families.members import Family, family_name, member, model_dtype, tensors_of
 from netgrain.families.origin import Resolved
 from netgrain.families.outputs import Output, checked_output, describe_output
 from netgrain.families.probes import Data, Probe
@@ -175,8 +175,8 @@ class _Job:
         seen = record(model, real.to(model_dtype(model)))
         if [s.name for s in seen.steps] != [s.name for s in self.trace.steps]:
             raise Unsupported("its members do not all take the same steps")
-        buffers = dict(model.named_buffers())
-        return Propagation(self.trace, self.reading.initialisation, self.output, seen=seen, buffers=buffers, **common)
+        laws, tensors = self.reading.initialisation, tensors_of(model)
+        return Propagation(self.trace, laws, self.output, seen=seen, tensors=tensors, **common)
 
     def at_origin(self, place: Resolved) -> Geometry:
         run = self._pass(None)

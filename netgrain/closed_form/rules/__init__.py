@@ -18,7 +18,16 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from netgrain.closed_form.channels import Channel, ConstantChannel, summed
-from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, StepKind, Term, arranged
+from netgrain.closed_form.feature_maps import (
+    CHANNEL,
+    Axes,
+    ChannelBlock,
+    FeatureMap,
+    Part,
+    StepKind,
+    Term,
+    arranged,
+)
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
@@ -34,7 +43,7 @@ class Pass(Protocol):
     def use_weight(self, weight: Weight, step: Step) -> TensorLaw: ...
     def shape(self, weight: Weight) -> tuple[int, ...]: ...
     def tensor(self, ref: Ref) -> Tensor: ...
-    def buffer(self, weight: Weight) -> Tensor: ...
+    def real(self, value: Any, step: Step) -> Tensor: ...
 
     def average(self, term: Term) -> Term: ...
     def note(self, step: Step, kind: StepKind) -> None: ...
@@ -125,9 +134,10 @@ def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) 
     blocks = tuple(replace(b, channel=changed(b), fresh=b.fresh and shift == 0) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
-        x.receive(block, term.scaled(gain**2))
+        if gain != 0:
+            x.receive(block, term.scaled(gain**2))
 
-    return FeatureMap(x.axes, x.sizes, blocks, step, send)
+    return FeatureMap(x.axes, x.sizes, blocks, step, send, parts=(Part(x, gain),) if shift == 0 else ())
 
 
 for _file in pkgutil.iter_modules(__path__):  # after everything that a file of rules imports from here

@@ -9,17 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import (
-    Channel,
-    ConstantChannel,
-    GaussianChannel,
-    NeedsMembers,
-    summed,
-)
+from netgrain.closed_form.channels import Channel, GaussianChannel, NeedsMembers
+from netgrain.closed_form.constants import Known
 from netgrain.closed_form.dependence import OwnSpread
-from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Part, Term
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
+from netgrain.closed_form.rules.affine import along_channels, constant, multiplied, nothing, shifted
+from netgrain.closed_form.rules.sums import is_nothing
 from netgrain.families.origin import NORMS
 from netgrain.families.trace import Step, Unsupported, Weight
 
@@ -31,56 +28,56 @@ def _batch_norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     running_mean, running_var, weight, bias, training, _, eps = arguments(step, *names, eps=1e-5, training=False)
     if training or not isinstance(running_mean, Weight) or not isinstance(running_var, Weight):
         raise Unsupported(f"{step.where} uses the statistics of the batch")
-    gamma, beta = _affine(step, weight, bias, run)
+    if is_nothing(x) and not any(CHANNEL in axis for axis in x.axes):
+        x = nothing(x.shape(), channel_axis=0)
     if run.data_statistics:
         if not run.observing:
             raise NeedsMembers(f"{step.where} has statistics of data")
         _check_first_axis(x, step)
-        gains = gamma / (run.buffer(running_var).double() + eps).sqrt()
-        made = [Gain(gains[a:b], step) for a, b in x.spans()]
+        gains = (run.real(running_var, step).double() + eps).rsqrt()[:, None]
+        made = [Gain(gains[None, a:b], step) for a, b in x.spans()]
+        inner = x
 
         def send(block: int, term: Term) -> None:
-            x.receive(block, term.through(made[block]))
+            inner.receive(block, term.through(made[block]))
 
-        return FeatureMap(x.axes, x.sizes, x.blocks, step, send)
-    mean, variance = run.law(running_mean, step), run.law(running_var, step)
-    if mean.variance or variance.variance or mean.mean:
-        raise Unsupported(f"{step.where} has statistics that are not those of a fresh layer")
-    return affine_map(step, x, gamma / math.sqrt(variance.mean + eps), beta, run)
+        x = FeatureMap(x.axes, x.sizes, x.blocks, step, send)
+    else:
+        mean, variance = run.law(running_mean, step), run.law(running_var, step)
+        if mean.variance or variance.variance or mean.mean:
+            raise Unsupported(f"{step.where} has statistics that are not those of a fresh layer")
+        x = affine_map(step, x, 1 / math.sqrt(variance.mean + eps), 0.0, run)
+    return _affine(step, x, weight, bias, 0, run)
 
 
-def _affine(step: Step, weight: Any, bias: Any, run: Pass) -> tuple[float, float]:
-    """Constant gain and shift of a normalisation."""
-    numbers = []
-    for tensor, default in ((weight, 1.0), (bias, 0.0)):
-        if tensor is None:
-            numbers.append(default)
-            continue
-        if not isinstance(tensor, Weight):
-            raise Unsupported(f"{step.where} has a gain or shift that is computed")
-        law = run.use_weight(tensor, step)
-        if law.variance:
-            raise Unsupported(f"{step.where}: '{tensor.name}' starts at random")
-        numbers.append(law.mean)
-    return numbers[0], numbers[1]
+def _affine(step: Step, x: FeatureMap, weight: Any, bias: Any, axis: int, run: Pass) -> FeatureMap:
+    """γ∘x + β of a normalisation; axis: where γ and β begin."""
+    if weight is not None:
+        gamma = along_channels(x, constant(step, weight, run), axis)
+        x = multiplied(step, x, gamma, run, lambda: along_channels(x, Known(run.real(weight, step)), axis).entries)
+    if bias is not None:
+        x = shifted(step, x, along_channels(x, constant(step, bias, run), axis), run)
+    return x
 
 
 @rule("layer_norm", "group_norm", "rms_norm")
 def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     """In a wide layer the statistics over channels are those of one channel: a known scale at each position."""
     x = values[0]
+    if is_nothing(x):
+        return _of_nothing(step, x, run)
     names = NORMS[step.name]
     given = dict(zip(names, arguments(step, *names, eps=1e-5), strict=True))
-    gamma, beta = _affine(step, given["weight"], given.get("bias"), run)
     eps = torch.finfo(torch.float32).eps if given["eps"] is None else given["eps"]
     centred = step.name != "rms_norm"
     if step.name == "group_norm":
         _check_first_axis(x, step)
-        normalised = tuple(range(len(x.axes)))
+        first, normalised = 0, tuple(range(len(x.axes)))
         if given["num_groups"] > 1 and len(x.blocks) > 1:
             raise Unsupported(f"{step.where} groups channels of different kinds")
     else:
-        normalised = tuple(range(len(x.axes) - len(given["normalized_shape"]), len(x.axes)))
+        first = len(x.axes) - len(given["normalized_shape"])
+        normalised = tuple(range(first, len(x.axes)))
     atoms = [k for a in normalised for k in x.axes[a]]
     if CHANNEL not in atoms:
         raise Unsupported(f"{step.where} normalises positions without channels")
@@ -91,7 +88,7 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     spread = square - mean**2 if centred else square
     if bool((spread <= eps).any()):
         raise Unsupported(f"'{step.module or step.name}' normalises a constant at a probe point")
-    scale = gamma / (spread + eps).sqrt()  # (points, positions), constant over `inside`
+    scale = 1 / (spread + eps).sqrt()  # (points, positions), constant over `inside`
     flat = bool((scale == scale[:, :1]).all())
 
     def gained(m: Moment) -> Moment:
@@ -107,16 +104,14 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         if run.observing:
             return b.channel
         if tied is not None and isinstance(b.channel, GaussianChannel):
-            out: Channel = GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width, tied.along())
-        elif flat and len(scale) == 1 and not bool((mean != 0).any()):
-            out = b.channel.scaled(float(scale[0, 0]))
-        elif isinstance(b.channel, GaussianChannel) and b.channel.centre == 0:
-            out = GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width)
-        else:
-            raise NeedsMembers(f"{step.where} of something with a mean")
-        return out if beta == 0 else summed(out, ConstantChannel(beta, x.sizes))
+            return GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width, tied.along())
+        if flat and len(scale) == 1 and not bool((mean != 0).any()):
+            return b.channel.scaled(float(scale[0, 0]))
+        if isinstance(b.channel, GaussianChannel) and b.channel.centre == 0:
+            return GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width)
+        raise NeedsMembers(f"{step.where} of something with a mean")
 
-    blocks = tuple(replace(b, channel=changed(b), fresh=b.fresh and beta == 0) for b in x.blocks)
+    blocks = tuple(replace(b, channel=changed(b)) for b in x.blocks)
 
     def send(block: int, term: Term) -> None:
         if tied is None:
@@ -126,7 +121,20 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         weights = tied.sent_back(term.moment.full(), None if term.weights is None else term.weights.full())
         x.receive(block, replace(term, moment=gained(term.moment), weights=weights))
 
-    return FeatureMap(x.axes, x.sizes, blocks, step, send)
+    # given its statistics a norm is a multiple of what it gets; its mean over many channels does not matter
+    linear = flat and len(scale) == 1 and tied is None
+    parts = (Part(x, float(scale[0, 0])),) if linear else ()
+    y = FeatureMap(x.axes, x.sizes, blocks, step, send, parts=parts)
+    return _affine(step, y, given["weight"], given.get("bias"), first, run)
+
+
+def _of_nothing(step: Step, x: FeatureMap, run: Pass) -> FeatureMap:
+    """A norm whose weight is zero: only its bias is left."""
+    names = NORMS[step.name]
+    given = dict(zip(names, arguments(step, *names), strict=True))
+    axis = 0 if step.name == "group_norm" else len(x.axes) - 1
+    first = 0 if step.name == "group_norm" else len(x.axes) - len(given["normalized_shape"])
+    return _affine(step, nothing(x.shape(), channel_axis=axis), given["weight"], given.get("bias"), first, run)
 
 
 def _tied(step: Step, x: FeatureMap, run: Pass, scale: Tensor, spread: Tensor, inside: list[int]) -> OwnSpread | None:

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from netgrain.closed_form.feature_maps import (
     CHANNEL,
     FeatureMap,
+    Part,
     arranged,
     cut_channels,
     derived,
@@ -216,7 +217,9 @@ def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -
             values = torch.tensordot(values, A, dims=([1 + k], [1])).movedim(-1, 1 + k)
         return values
 
-    return derived(x, step, x.axes, sizes, forward, backward, on_points, run.average)
+    y = derived(x, step, x.axes, sizes, forward, backward, on_points, run.average)
+    y.parts = (Part(x, 1.0, tuple(atoms.items())),)
+    return y
 
 
 def _one_atom(x: FeatureMap, axes: list[int], step: Step) -> FeatureMap:

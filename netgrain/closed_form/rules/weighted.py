@@ -18,18 +18,23 @@ from netgrain.closed_form.channels import (
     moved_or_none,
     sum_or_none,
 )
+from netgrain.closed_form.computed_weights import row_sums, row_sums_back, seen_inputs, weight_law
 from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
 from netgrain.closed_form.moments import Full, Moment, ones
 from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
+from netgrain.closed_form.rules.affine import only_bias
+from netgrain.closed_form.rules.sums import stays_zero
 from netgrain.families.convolution import Taps
 from netgrain.families.initialisation import TensorLaw
-from netgrain.families.trace import CONVOLUTION, TRANSPOSED, Step, Unsupported, Weight
+from netgrain.families.trace import CONVOLUTION, TRANSPOSED, Other, Step, Unsupported, Weight
 
 
 @rule("linear")
 def _linear(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     weight, bias = arguments(step, "weight", "bias")
     x = values[0]
+    if stays_zero(x, run):
+        return only_bias(step, bias, len(step.shapes[0]) - 2, run)
     out = step.shapes[0][-1]
     contracted = [k for k in x.axes[-1] if k != CHANNEL]
     kept = [k for k in range(len(x.sizes)) if k not in contracted]
@@ -48,10 +53,12 @@ def _convolution(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     order = ("weight", "bias", *(TRANSPOSED if turned else CONVOLUTION))
     given = dict(zip(order, step.args[1:], strict=False)) | step.kwargs
     weight, bias, groups = given["weight"], given.get("bias"), given.get("groups", 1)
+    if stays_zero(x, run):
+        return only_bias(step, bias, 0, run)
     stride, padding, dilation = given.get("stride", 1), given.get("padding", 0), given.get("dilation", 1)
-    if not isinstance(weight, Weight) or dims != int(step.name[-2]):
-        raise Unsupported(f"{step.where} has weights that are computed, or no batch")
-    kernel = run.shape(weight)[2:]
+    if not isinstance(weight, Weight | Other) or dims != int(step.name[-2]):
+        raise Unsupported(f"{step.where} has weights that depend on the input, or no batch")
+    kernel = (run.shape(weight) if isinstance(weight, Weight) else weight.shape)[2:]
     stride, dilation = per_axis(stride, dims), per_axis(dilation, dims)
     spatial_in, spatial_out = x.shape()[1:], step.shapes[0][2:]
     if padding == "same":
@@ -94,18 +101,24 @@ def _weighted(
     taps: list[tuple[Taps, bool]],  # along each remaining axis, and whether the convolution is transposed
     out: int,
     groups: int,
-    weight: Weight,
-    bias: Weight | None,
+    weight: Weight | Other,
+    bias: Weight | Other | None,
     run: Pass,
 ) -> FeatureMap:
     """y_o = Σ_c,r,t W_o,c,r,t x_c(r, …) + b_o with uncorrelated zero-mean weights."""
-    if not isinstance(weight, Weight) or not (bias is None or isinstance(bias, Weight)):
-        raise Unsupported(f"{step.where} has weights that are computed from others")
-    law = run.use_weight(weight, step)
+
+    def law_of(w: Weight) -> tuple[TensorLaw, tuple[int, ...]]:
+        return run.use_weight(w, step), run.shape(w)
+
+    weights = weight_law(weight, law_of, step.where)
+    law, row = weights.law, weights.row
     if law.mean != 0 or law.variance == 0:
         what = "starts at zero, so the input gradient is zero" if law.mean == 0 else "does not have mean zero"
-        raise Unsupported(f"{step.where}: '{weight.name}' {what}")
-    bias_law = None if bias is None else run.use_weight(bias, step)
+        name = weight.name if isinstance(weight, Weight) else "the weight"
+        raise Unsupported(f"{step.where}: '{name}' {what}")
+    if row and (any(turned for _, turned in taps) or len(x.blocks) > 1):
+        raise Unsupported(f"{step.where} standardises its weights in a way that has no rule")
+    bias_law = None if bias is None else weight_law(bias, law_of, step.where).law
     depthwise = groups > 1 and groups == x.channels
     if groups > 1 and not depthwise and len(x.blocks) > 1:
         raise Unsupported(f"{step.where} groups channels of different kinds")
@@ -117,11 +130,15 @@ def _weighted(
         return m
 
     def backward(m: Moment) -> Moment:
-        moved = m
+        moved, common = m, None
+        if row:  # entries of a row add up to zero
+            common = row_sums_back(m.scaled(-out / groups * law.variance / row), maps, inside)
         for k, (t, turned) in enumerate(taps):
             moved = moved.convolved(k, t, back=not turned)
-        return _scaled(moved, m, out / groups * law.variance).with_identity(range(count), inside)
+        sent = _scaled(moved, m, out / groups * law.variance).with_identity(range(count), inside)
+        return sent if common is None else sent.plus(common)
 
+    maps = [seen_inputs(t) for t, _ in taps] if row else []
     sizes = forward(ones(x.sizes[count:])).sizes
     source = frozenset([step.index])
     per_block = out // groups if depthwise else 0
@@ -135,6 +152,12 @@ def _weighted(
                 width = 2**31
         shared = 0 if depthwise else groups  # a depthwise layer sums over no channels
         channel = _after_weights(part, forward, taps, sizes, count, law, bias_law, shared, width, run)
+        if row and isinstance(channel, GaussianChannel):
+            if channel.tangent is not None:
+                run.leaves_out(f"{step.where} has standardised weights")
+            met = 1.0 if depthwise else part[0].channels / groups
+            less = row_sums(part[0].channel, maps, count, met).scaled(-law.variance / row)
+            channel = replace(channel, covariance=channel.covariance.plus(less), cache={}, dependences={})
         narrow = step.where if depthwise and not isinstance(part[0].channel, ConstantChannel) else ""
         channels = part[0].channels * per_block if depthwise else out
         blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
