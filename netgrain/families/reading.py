@@ -126,7 +126,7 @@ class Reading:
 
     @property
     def remark(self) -> str:
-        """What is to be said of the outputs, once the module was traced: which of several were taken."""
+        """Which of several outputs were taken, once the module was traced; else empty."""
         trace = self.__dict__.get("trace")
         return trace.remark if isinstance(trace, Trace) else ""
 

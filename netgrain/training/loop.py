@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.logits import answering
+from netgrain.families.logits import answering, logits_of
 from netgrain.families.members import Family, forward, model_dtype
 from netgrain.runtime.devices import widest
 from netgrain.runtime.errors import NetgrainError
@@ -58,8 +59,9 @@ class Run:
         settings, (X, y) = self.settings, self.data
         loss_of = batch_loss(settings.loss, settings.label_smoothing)
 
-        def on_rows(outputs: Tensor, targets: Tensor) -> Tensor:
-            return loss_of(outputs.reshape(len(outputs), -1), targets)
+        def on_rows(outputs: Any, targets: Tensor) -> Tensor:
+            logits = logits_of(outputs, targets)
+            return loss_of(logits.reshape(len(logits), -1), targets)
 
         look_often = X.device.type == "cpu" or settings.stop_at_loss is not None
         watch = Watch(settings, self.batches.per_epoch)

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -130,7 +131,7 @@ PACKED: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("kind", PACKED)
 def test_everything_that_calls_the_model_finds_them(kind: str) -> None:
     """The same numbers as those of the network that returns a tensor, by every way to call it."""
-    from netgrain.training import Settings, train
+    from netgrain.training import Settings, train, train_member
 
     def make() -> nn.Module:
         return Net(PACKED[kind])
@@ -150,6 +151,9 @@ def test_everything_that_calls_the_model_finds_them(kind: str) -> None:
         found = [train(m, X, y, settings, members=2, vmapped=vmapped)[1] for m in (make, Net)]
         assert torch.equal(found[0].losses, found[1].losses)
         assert found[0].train_accuracy == found[1].train_accuracy
+    penalised = partial(train_member, X=X, y=y, settings=Settings(lr=0.1, steps=3), seed=0, i=0)
+    found = [penalised(m, regularizer=ng.regularizers.GeometricComplexity(0.1)) for m in (make, Net)]
+    assert torch.equal(found[0].losses, found[1].losses)
 
 
 def test_the_trace_and_the_forward_pass_say_the_same() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from netgrain.families.logits import logits_of
 from netgrain.runtime.errors import NetgrainError
 
 Criterion = Callable[[Any, Tensor], Tensor]
@@ -336,6 +337,7 @@ def trainable(model: nn.Module) -> list[Tensor]:
 
 
 def flat_outputs(outputs: Any, x: Tensor, who: str) -> Tensor:
+    outputs = logits_of(outputs, x)
     if not isinstance(outputs, Tensor) or outputs.dim() == 0 or len(outputs) != len(x):
         found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise NetgrainError(f"{who} expects outputs (batch, outputs) as a tensor, found {found}; wrap the model.")
