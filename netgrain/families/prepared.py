@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.failures import SHAPE_ADVICE, why_it_failed
 from netgrain.families.members import Family, built, model_dtype
 from netgrain.families.wrapped import Call, Called, FromEmbeddings, from_embeddings
@@ -59,9 +60,11 @@ class Prepared:
 
 def prepared(
     make: Any, input_shape: Sequence[int], *, call: Call | None = None, at: At | None = None, seed: int = 0
-) -> Prepared:
+) -> Family:
     """The family that a front door works with; one module is looked at if its embeddings are asked for."""
     check_ways(call, at)
+    if isinstance(make, DataStatistics):  # it stays one, so that closed forms know where its statistics come from
+        return replace(make, make=prepared(make.make, input_shape, call=call, at=at, seed=seed))
     family = Prepared(make, checked_shape(input_shape), call)
     if at is None:
         return family

@@ -246,12 +246,6 @@ def orthogonal() -> nn.Module:
     return layer
 
 
-def zeroed() -> nn.Module:
-    layer = nn.Linear(8, 2)
-    nn.init.zeros_(layer.weight)
-    return layer
-
-
 REFUSED: dict[str, tuple[Make, str]] = {
     "attention": (
         lambda: Forward(lambda m, x: (m["q"](x) @ m["k"](x).mT).softmax(-1) @ m["q"](x), q=lin(8, 8), k=lin(8, 8)),
@@ -280,7 +274,6 @@ REFUSED: dict[str, tuple[Make, str]] = {
         "ends in an activation",
     ),
     "correlated weights": (lambda: S(orthogonal(), nn.GELU(), lin(8, 1)), "'0.weight'"),
-    "zero head": (lambda: S(lin(8, 8), nn.GELU(), zeroed()), "starts at zero"),
     "numbers decide": (
         lambda: Forward(lambda m, x: m["a"](x) if x.sum() > 0 else m["a"](2 * x), a=lin(8, 4)),
         "looks at numbers",
@@ -298,7 +291,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
         ),
         "few weights per channel",
     ),
-    "recurrent": (lambda: S(nn.GRU(8, 4)), "returned tuple"),
+    "recurrent": (lambda: S(nn.GRU(8, 4)), "'0' .GRU. has no closed form"),
     "nothing of the input": (lambda: Forward(lambda m, x: m["a"](torch.ones(len(x), 8)), a=lin(8, 2)), "not a tensor"),
 }
 SHAPES = {"attention": (3, 8), "instance norm": (1, 8), "depthwise after an activation": (1, 8)}
