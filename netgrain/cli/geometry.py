@@ -52,6 +52,8 @@ EXAMPLES = f"""  netgrain geometry lenet --input 1x32x32
 {FORMS}
 """
 
+NAMED = 3  # steps of a kind that are named
+
 
 def geometry(
     model: Annotated[str, argument("MODEL", "The family of networks, see below.", check=known_model)],
@@ -272,6 +274,7 @@ def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> 
         ]
     if report["method"] == "closed-form" and not G.form.parts:
         rows.pop()  # nothing was sampled
+    rows += [("steps", text) for text in _steps(G)]
     if report["zero_share"]:
         rows.append(("zero gradient", f"{report['zero_share']:.1%} of the members"))
     rows += [("note", note) for note in report["notes"]]
@@ -286,6 +289,16 @@ def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> 
         yield "\n  ".join(["\nwritten:", *report["files"].values()])
     if agreement is not None:
         yield f"\nclosed form against {agreement.sampled.members} sampled networks:\n{agreement}"
+
+
+def _steps(G: Geometry) -> Iterator[str]:
+    """How well a closed form follows its steps, one line for each kind; those that are not exact by name."""
+    kinds: dict[str, list[str]] = {}
+    for step in G.about.steps:
+        kinds.setdefault(step.kind, []).append(step.where)
+    for kind, places in kinds.items():
+        named = ", ".join(places[:NAMED]) + (", …" if len(places) > NAMED else "")
+        yield f"{len(places)} {kind}" + ("" if kind == "exact" else f": {named}")
 
 
 def _method(report: dict[str, Any]) -> str:

@@ -234,3 +234,9 @@ def test_check_that_fails_has_exit_code_one(run: Run, monkeypatch: pytest.Monkey
     code, stdout, _ = run("geometry", "mlp:activation=gelu", "--input", "1x4x4", "--check", "64")
     assert code == 1
     assert "differs: " in stdout
+
+
+def test_steps_are_counted_by_how_well_they_are_followed(run: Run) -> None:
+    code, stdout, _ = run("geometry", "lenet", "--input", "1x16x16")
+    assert code == 0
+    assert "steps 9 exact steps 3 wide limit: 'layers.4' (ReLU)" in one_line(stdout)
