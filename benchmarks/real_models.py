@@ -328,6 +328,7 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=8, help="GB of address space of one process (default: 8)")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the process of a model ends with this one
     (args.out / "real_models").mkdir(parents=True, exist_ok=True)
     asked = [m for m in ("reduced", "outputs") if getattr(args, m)] + ["families"] * (args.families is not None)
     for name in asked or ["native"]:

@@ -177,6 +177,12 @@ def test_an_activation_in_place_behind_the_stem() -> None:
     _holds(2, 256)
 
 
+@pytest.mark.xfail(strict=False, reason="a norm over few channels is taken in the limit of many")
+@pytest.mark.parametrize("number", [244, 257])
+def test_norms_over_groups_of_two_and_three_channels(number: int) -> None:
+    _holds(number, 512)
+
+
 def _holds(number: int, most: int) -> None:
     verdict = judge(number, most=most)
     assert verdict.violations == (), verdict
