@@ -86,7 +86,7 @@ def claims(
 
 def reproduce(
     scale: Annotated[
-        str, option("SCALE", "smoke (minutes), laptop (within 45 minutes), or paper (for a GPU).")
+        str, option("SCALE", "smoke (minutes), laptop (an hour and a quarter on two cores), or paper (for a GPU).")
     ] = "laptop",
     only: Annotated[
         list[str] | None,

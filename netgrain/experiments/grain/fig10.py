@@ -40,7 +40,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 880  # processor seconds at laptop scale
+COST = 978  # processor seconds at laptop scale, on a busy machine
 COVERS = (44, 45)
 NETWORKS = ("MLP", "LeNet", "ResNet18", "ViT")
 STRUCTURED = ("LeNet", "ResNet18")  # whose G has a spectrum worth the name

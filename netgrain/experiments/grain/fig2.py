@@ -36,7 +36,7 @@ from netgrain.training.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 230  # processor seconds at laptop scale
+COST = 356  # processor seconds at laptop scale, on a busy machine
 COVERS = (20, 22, 33, 34)
 TWINS = 3  # independent samples of the MLP's G
 AT_ONCE = 8  # members in one unit of first-order changes

@@ -53,7 +53,7 @@ from netgrain.runtime.run_folder import Runner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 610  # processor seconds at laptop scale
+COST = 829  # processor seconds at laptop scale, on a busy machine
 COVERS = (36, 37, 38)
 NETWORKS = ("LeNet", "ResNet18", "ViT")
 STRUCTURED = ("LeNet", "ResNet18")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COST = 240  # processor seconds at laptop scale
+COST = 449  # processor seconds at laptop scale, on a busy machine
 COVERS = (40,)
 NETWORKS = ("LeNet", "ResNet18", "ViT")
 METHODS = ("geometry", "random")

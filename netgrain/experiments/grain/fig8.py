@@ -11,7 +11,7 @@ from netgrain.experiments.grain.fig2 import Config, Result, claims, figure, pres
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
-COST = 196  # processor seconds at laptop scale
+COST = 327  # processor seconds at laptop scale, on a busy machine
 COVERS = (22, 42)
 NETWORKS = ("MLP", "LeNet", "VGG11", "ResNet18")
 PRESETS = presets(NETWORKS, "random", "adam", dict.fromkeys(NETWORKS, 1e-3))

@@ -40,7 +40,7 @@ from netgrain.training.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 240  # processor seconds at laptop scale
+COST = 99  # processor seconds at laptop scale, on a busy machine
 COVERS = (54, 55, 56)
 ACTIVATIONS = {"gelu": "#d55e00", "relu": "#0072b2"}
 OPTIONS = {

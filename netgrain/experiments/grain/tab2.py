@@ -16,7 +16,7 @@ from netgrain.experiments.grain.pruning import LEVELS, Config, Result, claims, d
 
 __all__ = ["PRESETS", "Config", "Result", "claims", "figure", "run"]
 
-COST = 260  # processor seconds at laptop scale, estimated from Table 1
+COST = 324  # processor seconds at laptop scale, on a busy machine
 COVERS = (52,)
 LEVELS_AT = {"smoke": (10, 70), "laptop": (10, 70), "paper": LEVELS}
 PRESETS = {
