@@ -58,7 +58,7 @@ def cut_at(call: Callable[[Tensor], Any], layer: nn.Module, x: Tensor) -> tuple[
 
     def leaf(out: Tensor) -> Tensor:
         leaves.append(out.detach().requires_grad_(True))
-        return leaves[-1]
+        return leaves[-1].clone()  # an activation in place may overwrite it
 
     y: Tensor = with_output(layer, lambda: forward(call, x), leaf)
     if len(leaves) != 1:

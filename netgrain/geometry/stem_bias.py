@@ -91,7 +91,7 @@ def _both(
 
     def keep(out: Tensor) -> Tensor:
         kept.append(out)
-        return out
+        return out.clone()  # an activation in place may overwrite it
 
     generator = torch.Generator().manual_seed(derived_seed(seed, "stem", i))
     with torch.enable_grad():
