@@ -65,6 +65,7 @@ class Propagation:
         self.at_entry = False  # whether the pass ended there
         self.kinds: dict[int, StepKind] = {}  # of steps that are not followed exactly
         self.weights: Moment | None = None
+        self.smallest_norm = 2**31  # channels whose statistics were taken to be those of infinitely many
         self.narrowest = 2**31  # of the layers whose pre-activations were taken to be Gaussian
         self.errors: dict[str, float] = {}  # relative standard errors of variances that were drawn, not read
         self.used: dict[str, str] = {}
@@ -231,6 +232,9 @@ class Propagation:
 
     def note(self, step: Step, kind: StepKind) -> None:
         self.kinds[step.index] = kind
+
+    def normalises(self, channels: int) -> None:
+        self.smallest_norm = min(self.smallest_norm, channels)
 
     def leaves_out(self, what: str) -> None:
         self.left_out.append(what)

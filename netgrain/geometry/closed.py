@@ -51,6 +51,7 @@ MOST_INPUTS = 4096  # for that matrix itself
 FOLLOWED_AT_ONCE = 2**20  # entries of one batch of directions over pairs of positions: what a cache holds
 WIDE_FAN_IN = 100  # weights per unit of a first layer above which it does not matter that they are not normal
 MANY_PARTS, MARGIN = 8, 3.0  # with fewer parts the noise must be below what is allowed by so many standard errors
+SMALLEST_NORM = 32  # channels of a norm below which its wide limit is not taken without being asked for
 LEADING_POINTS = 8  # probe points behind leading directions, unless asked otherwise
 TRACE_VECTORS = 16  # random vectors that estimate the trace beside them
 
@@ -334,6 +335,8 @@ class _Job:
     ) -> Geometry:
         if not run.exact and run.narrowest < self.narrowest:
             raise Unsupported(f"a layer sums over {run.narrowest} channels, too few for the wide limit")
+        if self.narrowest and run.smallest_norm < SMALLEST_NORM:
+            raise Unsupported(f"a norm averages over {run.smallest_norm} channels, too few for the wide limit")
         about = Provenance(
             "closed-form",
             model=family_name(self.make, self.reading.model),

@@ -16,7 +16,6 @@ from tests.random_modules import RandomModule, random_module
 
 QUICK = (4, 9, 11)  # some of each method, cheap ones
 SLOW = (0, 1, 3, 8, 10, 12, 14, 15, 20)
-IN_PLACE = "the stem is integrated at its output, which the next layer overwrites"
 
 
 def test_a_module_is_a_function_of_its_number() -> None:
@@ -172,13 +171,11 @@ def test_more_random_modules(number: int) -> None:
     _holds(number, 2048)
 
 
-@pytest.mark.xfail(strict=False, reason=IN_PLACE)
 @pytest.mark.parametrize("number", [2, 18])
 def test_an_activation_in_place_behind_the_stem(number: int) -> None:
     _holds(number, 256)
 
 
-@pytest.mark.xfail(strict=False, reason="a norm over few channels is taken in the limit of many")
 @pytest.mark.parametrize("number", [244, 257])
 def test_norms_over_groups_of_two_and_three_channels(number: int) -> None:
     _holds(number, 512)

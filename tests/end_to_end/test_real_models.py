@@ -31,7 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 ZERO_HEAD = ("mixer",)
 COMPARED = ("vgg16_bn", "efficientnet", "convnext", "poolformer", "vit", "swin")
-COMING = "real models: being built (issue 28)"
 
 
 def is_geometry(G: ng.Geometry, shape: tuple[int, ...]) -> bool:
@@ -73,7 +72,6 @@ def test_a_head_of_zeros(make: Callable[[], Callable[[], nn.Module]]) -> None:
     assert is_geometry(few(partial(with_a_head, make())), SHAPE)
 
 
-@pytest.mark.xfail(strict=False, reason=f"switched_on=: {COMING}")
 @pytest.mark.parametrize("make", [TIMM["mixer"], partial(torchvision_family, "vit")], ids=["timm", "torchvision"])
 def test_a_head_of_zeros_switched_on(make: Callable[[], Callable[[], nn.Module]]) -> None:
     asked: Any = {"switched_on": True, "tolerance": 0.1, "workers": 1}
@@ -90,7 +88,6 @@ def test_family_of_torchvision(name: str) -> None:
     assert is_geometry(few(torchvision_family(name)), SHAPE)
 
 
-@pytest.mark.xfail(strict=False, reason="the stem is integrated at its output, which the next layer overwrites")
 def test_an_activation_in_place_behind_the_stem() -> None:
     """As in VGG, AlexNet and SqueezeNet of torchvision."""
     G = few(torchvision_family("squeezenet1_1"), first_layer="always")
@@ -107,13 +104,11 @@ def test_models_of_transformers_wrapped_by_hand() -> None:
     assert is_geometry(few(partial(Logits, bert_of_transformers, "inputs_embeds"), tokens), tokens)
 
 
-@pytest.mark.xfail(strict=False, reason=f"logits of a dataclass: {COMING}")
 def test_logits_are_found() -> None:
     G, wrapped = few(vit_of_transformers), few(partial(Logits, vit_of_transformers, "pixel_values"))
     torch.testing.assert_close(G.matrix(), wrapped.matrix())
 
 
-@pytest.mark.xfail(strict=False, reason=f"at='embeddings': {COMING}")
 def test_embeddings_are_the_inputs_of_a_text_model() -> None:
     """The same members as those wrapped by hand, so the same numbers."""
     asked: Any = {"at": "embeddings"}
@@ -122,7 +117,6 @@ def test_embeddings_are_the_inputs_of_a_text_model() -> None:
     torch.testing.assert_close(G.matrix(), wrapped.matrix())
 
 
-@pytest.mark.xfail(strict=False, reason=f"call=: {COMING}")
 def test_a_keyword_input() -> None:
     asked: Any = {"call": lambda model, x: model(inputs_embeds=x).logits}
     G = few(bert_of_transformers, (TOKENS, WIDTH), **asked)

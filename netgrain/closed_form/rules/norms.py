@@ -83,6 +83,7 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         raise Unsupported(f"{step.where} normalises positions without channels")
     inside = [k for k in atoms if k != CHANNEL]  # position atoms that are averaged over together with the channels
     run.note(step, "observed" if run.observing else "wide limit")
+    run.normalises(x.channels // (given["num_groups"] if step.name == "group_norm" else 1))
     means, squares = _channel_statistics(step, x, run, centred)
     mean, square = (_spread_over(s, x.sizes, inside) for s in (means, squares))
     spread = square - mean**2 if centred else square
