@@ -50,8 +50,8 @@ def why_it_failed(error: BaseException, shape: tuple[int, ...], who: str, advice
         )
     if "more than 1 value per channel when training" in reason:
         return (
-            f"{who} mixes the samples of a batch, since a batch norm in it uses their statistics even in eval mode; "
-            "let it use running statistics, or a normalisation that acts on each sample."
+            f"{who} mixes the samples of a batch, since a batch norm in it uses their statistics; "
+            "this batch has one sample: use more, running statistics, or a normalisation that acts on each sample."
         )
     return f"{who} failed on inputs of shape {shape} ({reason.rstrip('.')}); {_fitting(reason, shape) or advice}."
 

@@ -421,10 +421,12 @@ def _by_names(model: nn.Module) -> Switches:
     found: list[Switch] = []
     totals: dict[OffKind, int] = {}
     last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
+    # a scripted module knows its modules by name only, and their class from the source
+    kinds = {name: getattr(m, "original_name", type(m).__name__) for name, m in model.named_modules()}
     for name, p in model.named_parameters():
         owner, _, leaf = name.rpartition(".")
         value = _constant(p)
-        is_norm = leaf == "weight" and "norm" in type(model.get_submodule(owner)).__name__.casefold()
+        is_norm = leaf == "weight" and "norm" in kinds[owner].casefold()
         is_factor = FACTORS.fullmatch(leaf) is not None
         kind: OffKind | None = "norm" if is_norm else "layer scale" if is_factor else None
         if owner in last and leaf == "weight":

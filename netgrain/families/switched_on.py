@@ -43,7 +43,7 @@ class SwitchedOn:
     ...     return net
     >>> on = SwitchedOn.of(make, switches_of(read(make, (4,))))
     >>> read(on, (4,)).initialisation.of("2.weight").text
-    'normal with standard deviation 0.25'
+    'normal, sd 0.25'
     """
 
     make: Family

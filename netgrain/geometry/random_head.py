@@ -55,6 +55,8 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
     last = reading.last_layer()
     if isinstance(last, Reason):
         return last
+    if isinstance(reading.model, torch.jit.ScriptModule):
+        return Reason("scripted", last.name, "the module is scripted")
     if not last.ends or type(reading.model.get_submodule(last.name)) is not nn.Linear:
         return Reason("not last", last.name, f"'{last.name}' is not the last step")
     if last.outputs == 1:

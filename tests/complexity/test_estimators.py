@@ -416,7 +416,6 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: geometric_complexity(Function(lambda x: x.T), points()),
         r"turned a batch of 3 into shape \(6, 3\); expected one row",
     ),
-    "tuple": (lambda: geometric_complexity(Wrapped(lambda y: (y, y)), points()), "the model returned tuple"),
     "cut": (
         lambda: geometric_complexity(Function(lambda x: x.round().detach()), points()),
         "the outputs are cut off from the inputs",

@@ -69,7 +69,7 @@ def test_the_printed_scorecard_is_what_the_code_prints_from_its_numbers() -> Non
         cells = line.strip("| ").split(" | ")
         if len(cells) > 4 and ": predicted order: " in cells[1]:
             case, statement = cells[1].split(": predicted order: ")
-            below[experiment, case] = (cells[0], statement, cells[4])
+            below[experiment, case] = (cells[0], statement, cells[5])
     assert len(rows) == len(below)
     for name, case, rho, interval, n, threshold, found in rows:
         judged, statement, count = below[name.strip("`"), case]

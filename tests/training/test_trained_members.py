@@ -203,7 +203,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "batch of one": (
         lambda: train_member(mlp_norm, X4, Y4, Settings(batch=1, steps=1), seed=0, i=0),
-        "the model failed on inputs",
+        "mixes the samples of a batch",
     ),
     "workers": (lambda: train(mlp, X4, Y4, S4, members=2, workers=0), "at least one worker"),
     "checkpoint every": (
