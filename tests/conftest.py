@@ -11,7 +11,10 @@ SLOW = {
     "tests/cli/test_geometry.py": ("test_real_process_interrupted_by_the_keyboard",),
     "tests/end_to_end/test_demo.py": ("test_small_demo_writes_everything",),
     "tests/end_to_end/test_examples.py": ("test_example",),
-    "tests/end_to_end/test_random_modules.py": ("test_more_random_modules",),
+    "tests/end_to_end/test_random_modules.py": (
+        "test_more_random_modules",
+        "test_norms_over_groups_of_two_and_three_channels",
+    ),
     "tests/experiments/test_contract.py": tuple(
         f"test_contract[{name}]"
         for name in (
@@ -27,6 +30,7 @@ SLOW = {
     ),
     "tests/models/test_specs.py": ("test_family_works_in_a_spawned_process",),
     "tests/runtime/test_on_slurm.py": ("test_slurm_in_its_local_mode",),
+    "tests/geometry/test_stem_bias.py": ("test_against_plain_and_integrated_samples",),
 }
 
 
