@@ -4,9 +4,11 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
-# what imports Lightning, transformers and timm: ten seconds in every process, so `make test-more` runs it in one
-FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py \
-  tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
+# what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
+FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
+# what imports timm. Its torchvision may be built for another torch, and then breaks the imports of Lightning and
+# transformers, so both stand in a folder of their own, which only these tests see
+VISION := tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
 
 .PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture format lint types imports clean
 .DEFAULT_GOAL := help
@@ -37,6 +39,11 @@ $(BIN)/python:
 	$(call install,-e '.[dev]')
 	@touch $@
 
+.venv/.vision-installed: constraints.txt .venv/.dev-installed
+	@echo "installing timm into .venv/vision ..."
+	$(call install,--no-deps --target .venv/vision timm torchvision)
+	@touch $@
+
 setup: .venv/.run-installed  ## make .venv and install netgrain into it
 
 demo: setup  ## four geometries, files to try things on, figures 9 and 1 with their claims, in out/demo/ (SCALE=smoke: half a minute)
@@ -49,7 +56,7 @@ quick: .venv/.dev-installed  ## one contract or oracle test of each file, in und
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
 
 test: .venv/.dev-installed  ## the tests and doctests, five minutes on two cores
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not ray and not slow" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not browser and not ray and not slow" -n 2 --dist loadgroup $(FRAMEWORKS:%=--ignore=%) $(VISION:%=--ignore=%)
 
 browser:  ## Debian's Chromium for the tests of the report page, where it is missing and may be installed
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null && \
@@ -65,6 +72,8 @@ docs-lines: .venv/.dev-installed  ## run every line of README and docs after the
 test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, real models, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
+	@$(MAKE) --no-print-directory .venv/.vision-installed
+	@PYTHONPATH=.venv/vision $(BIN)/python -m pytest $(VISION)
 	@$(BIN)/python -m pytest -m ray tests/runtime
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
