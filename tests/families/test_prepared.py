@@ -127,3 +127,39 @@ def test_other_ways_are_refused_before_anything_is_built(options: dict, says: st
     ):
         with pytest.raises(ng.NetgrainError, match=says):
             act()
+
+
+class ChannelsLast(nn.Module):
+    """Takes images as (height, width, channels)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = coloured()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(x.permute(0, 3, 1, 2))
+        return out
+
+
+def coloured() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 2))
+
+
+def in_memory_order() -> nn.Module:
+    return coloured().to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("options", [{}, {"members": 3}, {"members": 3, "probe": "data"}], ids=str)
+def test_channels_last(options: dict) -> None:
+    """In memory, in the model, in the data: the same G, its coordinates in the order of the input."""
+    X = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    order = torch.arange(108).reshape(3, 6, 6).permute(1, 2, 0).flatten()
+
+    def geometry(make: type | object, X: Tensor) -> Tensor:
+        probe = {"probe": ng.Data(X)} if "probe" in options else {}
+        return ng.average_geometry(make, X.shape[1:], **(options | probe)).matrix()  # type: ignore[arg-type]
+
+    expected = geometry(coloured, X)
+    close = {"rtol": 1e-4, "atol": 1e-6 * float(expected.abs().max())}
+    assert torch.allclose(geometry(in_memory_order, X.to(memory_format=torch.channels_last)), expected, **close)
+    assert torch.allclose(geometry(ChannelsLast, X.permute(0, 2, 3, 1)), expected[order][:, order], **close)
