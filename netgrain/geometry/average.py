@@ -28,7 +28,6 @@ from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.provenance import ProbeUsed, Provenance
-from netgrain.geometry.random_head import random_head_of
 from netgrain.geometry.sampled import sampled
 from netgrain.geometry.spectrum import FULL_LIMIT
 from netgrain.geometry.value import Geometry
@@ -278,10 +277,10 @@ def _best(reading: Reading, asked: Options) -> Geometry:
 
 
 def _sampled_at_once(reading: Reading, asked: Options) -> bool:
-    """A large input, away from the origin, of a network whose ends can be integrated: then sampling costs less."""
+    """A large input, away from the origin, of a network whose stem can be integrated: then sampling costs less."""
     if math.prod(asked.shape) <= FULL_LIMIT or reading.probe_used(asked.probe, asked.output).at_origin:
         return False
-    return not isinstance(reading.entry(), Reason) and not isinstance(random_head_of(reading, asked.output), Reason)
+    return not isinstance(reading.entry(), Reason)
 
 
 def _remarked(G: Geometry, remark: str) -> Geometry:

@@ -4,7 +4,8 @@ Let f = W h(x) + b with centred, uncorrelated weights of variance v that nothing
 
     E_W[JᵀJ] = k v J_hᵀJ_h = k v E_z[(J_hᵀz)(J_hᵀz)ᵀ],      z ~ N(0, I),
 
-so that a point costs one backward pass whatever the number of outputs, with a vector of its own at every point.
+so that a point costs one backward pass whatever the number of outputs, with a vector of its own at every point. Where
+the last layer cannot be averaged over, the vector stands at the outputs themselves.
 """
 
 from __future__ import annotations
@@ -23,29 +24,35 @@ from netgrain.families.members import forward
 from netgrain.families.outputs import Output
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
+from netgrain.families.trace import Trace
 
 
 @dataclass(frozen=True)
 class RandomHead:
     """Where the last layer is, and what its outputs amount to."""
 
-    name: str
+    name: str  # empty: the outputs themselves, whatever makes them
     factor: float  # outputs · variance of a weight
     outputs: int
 
     def on(self, model: nn.Module, seed: int) -> Callable[[Tensor], Tensor]:
         """The model with one output z·h(x) in the place of its own; JᵀJ has the same mean over heads."""
-        layer = model.get_submodule(self.name)
         generator = torch.Generator().manual_seed(seed)
+        layer = model.get_submodule(self.name) if self.name else None
 
         def call(x: Tensor) -> Tensor:
-            h: Tensor = input_of(layer, lambda: forward(model, x))
+            h: Tensor = forward(model, x) if layer is None else input_of(layer, lambda: forward(model, x))
             z = torch.randn(h.shape, generator=generator).to(h)
             found: Tensor = (h * z).sum(1, keepdim=True) * math.sqrt(self.factor)
             return found
 
         call.model = model  # type: ignore[attr-defined]  # where `failures` looks for the module to name
         return call
+
+
+def random_outputs(count: int) -> RandomHead:
+    """A random vector at the outputs themselves: E_z[(Jᵀz)(Jᵀz)ᵀ] = JᵀJ for every network, with more noise."""
+    return RandomHead("", 1.0, count)
 
 
 def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
@@ -57,7 +64,7 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
         return last
     if isinstance(reading.model, torch.jit.ScriptModule):
         return Reason("scripted", last.name, "the module is scripted")
-    if not last.ends or type(reading.model.get_submodule(last.name)) is not nn.Linear:
+    if not last.ends or not _is_plain(reading, last.name):
         return Reason("not last", last.name, f"'{last.name}' is not the last step")
     if last.outputs == 1:
         return Reason("one output", last.name, "the model has one output")
@@ -68,3 +75,11 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
     except CannotRead as e:
         return Reason("law", last.name, str(e))
     return RandomHead(last.name, last.outputs * law.variance, last.outputs)
+
+
+def _is_plain(reading: Reading, name: str) -> bool:
+    """Whether what the module receives is what its weights multiply: a Linear, or a subclass that does nothing else."""
+    if type(reading.model.get_submodule(name)) is nn.Linear:
+        return True
+    trace = reading.trace
+    return isinstance(trace, Trace) and [s.name for s in trace.steps if s.module == name] == ["linear"]

@@ -24,7 +24,7 @@ from netgrain.geometry.gradient_rows import Rows, random_inputs
 from netgrain.geometry.options import KEEP, Options, points_per_member
 from netgrain.geometry.pilot import Pilot, not_shown
 from netgrain.geometry.provenance import ASKED_FOR, Integration, Provenance
-from netgrain.geometry.random_head import RandomHead, random_head_of
+from netgrain.geometry.random_head import RandomHead, random_head_of, random_outputs
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.spectrum import FULL_LIMIT
 from netgrain.geometry.stem_bias import StemBias, stem_bias
@@ -34,10 +34,11 @@ from netgrain.geometry.value import Geometry
 from netgrain.runtime.engines import engine_for
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import budget
+from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.streams import AHEAD, MemberStream
 from netgrain.runtime.threads import one_thread
-from netgrain.runtime.units import Outcome
+from netgrain.runtime.units import Engine, Outcome
 
 MOST_PILOTED = FULL_LIMIT  # inputs up to which plainly sampled members judge an integrated first layer
 ROWS_SHARE = 3  # of the memory budget, one part in so many is for rows
@@ -45,6 +46,7 @@ LARGE_AHEAD = 2  # units per worker of a large input that may be finished before
 LARGE_START = 4  # members of a large input after which to look for the first time
 MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
+LONG = 1e11  # operations of a member of a large input from which its members run on all cores: about two seconds
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
@@ -54,18 +56,20 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     shape, device = asked.shape, asked.place
     via = engine_for(asked.engine, asked.workers, device)
     make, model = reading.make, reading.member
-    check_member(make, model, asked, SHAPE_ADVICE)
-    resolved = reading.probe_used(asked.probe, asked.output)
-    ends = _ends(reading, asked, resolved)
     large = math.prod(shape) > FULL_LIMIT
+    _, outputs = check_member(make, model, asked, SHAPE_ADVICE, few=2 if large else 3)
+    resolved = reading.probe_used(asked.probe, asked.output)
     count = points_per_member(resolved.probe, asked.probes, large=large)
+    if via is None and large and _is_long(reading, count) and most_workers() > 1:
+        via = Processes()
+    ends = _ends(reading, asked, resolved, outputs, via)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
     points = len(rows.points(0))
     task, several, remark = _task(rows, asked)
     about = replace(
         about_sample(family_name(make, model), asked, resolved, points),
         integration=ends.integration,
-        last_layer=None if ends.head is None else Integration("last layer", ends.head.name),
+        last_layer=None if ends.head is None or not ends.head.name else Integration("last layer", ends.head.name),
         remarks=remark,
     )
     how = {"points": count, "first layer": about.averaged}
@@ -99,13 +103,13 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     return Geometry(form, shape, about, error, full_trace)
 
 
-def check_member(make: Family, model: nn.Module, asked: Options, advice: str) -> Tensor:
-    """Whether member 0 is what can be sampled; a few inputs it was tried with."""
+def check_member(make: Family, model: nn.Module, asked: Options, advice: str, few: int = 3) -> tuple[Tensor, int]:
+    """Whether member 0 is what can be sampled; a few inputs it was tried with, and the number of its outputs."""
     check_family(make, model, asked.seed)
-    few = random_inputs(model, asked.shape)
-    check_differentiable(model, few, asked.output, advice=advice)
-    check_deterministic(model, few)
-    return few
+    x = random_inputs(model, asked.shape, few)
+    y = check_differentiable(model, x, asked.output, advice=advice)
+    check_deterministic(model, x)
+    return x, y.shape[1]
 
 
 # --- both ends of the network -----------------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ class _Ends:
     bias: StemBias | None = None  # of a first layer that is integrated away from the origin, of a large input
 
 
-def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
+def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int, via: Engine | None) -> _Ends:
     if asked.first_layer == "never":
         return _Ends(None, None, ASKED_FOR)
     head = None
@@ -129,6 +133,8 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
         ending = random_head_of(reading, asked.output)
         if isinstance(ending, RandomHead) and not (resolved.at_origin and ending.outputs <= MANY_OUTPUTS):
             head = ending
+        elif isinstance(ending, Reason) and asked.output == "all" and outputs > MANY_OUTPUTS:
+            head = random_outputs(outputs)
     plan = _plan(reading, asked, resolved)
     if isinstance(plan, Reason):
         return _Ends(None, head, plan)
@@ -138,7 +144,7 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved) -> _Ends:
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
     if math.prod(asked.shape) > MOST_PILOTED:
-        bias = stem_bias(reading.make, asked.seed, asked.shape, resolved.probe, plan, head)
+        bias = stem_bias(reading.make, asked.seed, asked.shape, resolved.probe, plan, head, via)
         if not bias.within(asked.goal):
             return _Ends(None, head, Reason("not shown", plan.name, bias.text))
         return _Ends(plan, head, replace(integration, shown_by=bias.scale.n, remark=f"; {bias.text}"), bias)
@@ -205,7 +211,17 @@ def _streamed(reading: Reading, rows: Rows, points: int, keep: int, bias: StemBi
 
 def _most_members(reading: Reading, points: int) -> int:
     """What the default tolerance may take, by a fixed model of the cost of a member."""
-    return max(LARGE_START, round(WORK / (3 * points * operations(reading))))
+    return max(LARGE_START, round(WORK / _work(reading, points)))
+
+
+def _is_long(reading: Reading, points: int) -> bool:
+    """Whether a member is worth a process of its own."""
+    return _work(reading, points) >= LONG
+
+
+def _work(reading: Reading, points: int) -> float:
+    """Operations of one member: a forward pass, and about two of them back."""
+    return 3 * points * operations(reading)
 
 
 def _remarks(about: Provenance) -> list[str]:

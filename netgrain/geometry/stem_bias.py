@@ -22,7 +22,10 @@ from netgrain.geometry.first_layer import FirstLayer
 from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.random_head import RandomHead
 from netgrain.geometry.structured_forms import Spread
+from netgrain.runtime.local import Local
 from netgrain.runtime.randomness import derived_seed
+from netgrain.runtime.streams import MemberStream
+from netgrain.runtime.units import Engine, Outcome
 
 MEMBERS = 4
 POINTS = 2  # of each
@@ -62,11 +65,22 @@ class StemBias:
 
 
 def stem_bias(
-    make: Family, seed: int, shape: tuple[int, ...], probe: Probe, plan: FirstLayer, head: RandomHead | None
+    make: Family,
+    seed: int,
+    shape: tuple[int, ...],
+    probe: Probe,
+    plan: FirstLayer,
+    head: RandomHead | None,
+    engine: Engine | None = None,
 ) -> StemBias:
     """Measure it on the first members of the family, at a few points of each."""
-    pairs = [_both(make, seed, i, shape, probe, plan, head) for i in range(MEMBERS)]
-    own, other, rows = ([p[k] for p in pairs] for k in range(3))
+
+    def task(members: range) -> list[Outcome]:
+        return [Outcome({}, _both(make, seed, i, shape, probe, plan, head)) for i in members]
+
+    found = MemberStream(task, engine or Local(), 1, {"stem bias": plan.name, "seed": seed, "shape": shape})
+    members = [outcome.arrays for outcome in found.map(range(MEMBERS), MEMBERS)]
+    own, other, rows = ([m[k] for m in members] for k in ("own", "other", "rows"))
     squares = [torch.stack([g.square().sum() for g in found]) for found in (own, other)]
     # the trace through other weights is known on average
     expected = torch.tensor([_core(plan, [r]).trace() for r in rows], dtype=torch.float64) * plan.copies
@@ -80,9 +94,9 @@ def stem_bias(
 
 def _both(
     make: Family, seed: int, i: int, shape: tuple[int, ...], probe: Probe, plan: FirstLayer, head: RandomHead | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients at the input through own and through other weights (points · copies, inputs of a copy) and at the
-    layer's output, (points · channels, positions)."""
+) -> dict[str, Tensor]:
+    """Gradients at the input through own and through other weights (points · copies, inputs of a copy) and rows at
+    the layer's output, (points · channels, positions)."""
     model = member(make, seed, i)
     layer = model.get_submodule(plan.name)
     x = probe.points(shape, POINTS, derived_seed(seed, "probe", i)).to(model_dtype(model)).requires_grad_(True)
@@ -100,7 +114,7 @@ def _both(
         at_input, at_layer = torch.autograd.grad((y * signs).sum(), (x, kept[0]))
     rows = plan.positions_last(layer, at_layer.detach()).double()  # (points, channels, positions)
     own = at_input.detach().double().flatten(1)[:, plan.order].reshape(len(x) * plan.copies, -1)
-    return own, _through_other_weights(plan, rows, generator), rows.flatten(0, 1)
+    return {"own": own, "other": _through_other_weights(plan, rows, generator), "rows": rows.flatten(0, 1)}
 
 
 def _through_other_weights(plan: FirstLayer, g: Tensor, generator: torch.Generator) -> Tensor:

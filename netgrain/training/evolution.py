@@ -192,7 +192,7 @@ def average_evolution(
     via = engine_for(asked.engine, asked.workers, asked.place)
     make = prepared(make, shape, call=call)
     model, moving = trainable_member(make, asked.seed, 0)
-    few = check_member(make, model, asked, ADVICE)
+    few, _ = check_member(make, model, asked, ADVICE)
     with torch.no_grad():
         outputs = forward(model, few).shape[1]
         check_finite_outputs(forward(model, X[:3].to(few)), model, X[:3].to(few))

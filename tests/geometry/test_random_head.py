@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
 import netgrain as ng
 from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
+from netgrain.geometry import sampled as sampling
 from netgrain.geometry.options import Options
+from netgrain.geometry.random_head import RandomHead, random_head_of
 from netgrain.geometry.sampled import sampled
 
 
@@ -41,11 +43,51 @@ def test_a_random_vector_stands_for_the_last_layer() -> None:
     ],
 )
 def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Module]], why: str) -> None:
-    from netgrain.geometry.random_head import random_head_of
-
     def make() -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), *layers())
 
     found = random_head_of(read(make, (1, 3, 3)), "all")
     assert isinstance(found, Reason)
     assert why in str(found)
+
+
+class Plain(nn.Linear):
+    """A subclass that does what a Linear does, as timm's last layers are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight, self.bias)
+
+
+class Normalised(nn.Linear):
+    """A subclass that receives something else than its weights multiply."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x / (1 + x.square().sum(1, keepdim=True)), self.weight, self.bias)
+
+
+@pytest.mark.quick
+def test_a_subclass_of_linear_is_averaged_over_if_it_does_nothing_else() -> None:
+    def head(kind: type[nn.Linear]) -> object:
+        return random_head_of(
+            read(lambda: nn.Sequential(nn.Flatten(), nn.Linear(9, 4), nn.Tanh(), kind(4, 3)), (1, 3, 3)), "all"
+        )
+
+    assert isinstance(head(Plain), RandomHead)
+    assert "is not the last step" in str(head(Normalised))
+
+
+def test_many_outputs_without_a_last_layer_take_one_backward_pass_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty outputs behind a softmax: a random combination of them has the same mean, scale included."""
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), nn.Linear(9, 20), nn.Tanh(), nn.Linear(20, 40), nn.Softmax(1))
+
+    asked = Options((1, 3, 3), probe=ng.Gaussian(1), members=300, engine="local")
+    fast = sampled(read(make, asked.shape), asked)
+    monkeypatch.setattr(sampling, "MANY_OUTPUTS", 40)
+    plain = sampled(read(make, asked.shape, 1), replace(asked, seed=1))
+    assert fast.trace.stderr > plain.trace.stderr  # it was another way, with more noise for a pass less
+    difference = fast.trace.value - plain.trace.value
+    assert abs(difference) < 4 * (fast.trace.stderr**2 + plain.trace.stderr**2) ** 0.5
+    same = ng.corr(fast, plain)
+    assert abs(same.value - 1) < 4 * same.stderr
