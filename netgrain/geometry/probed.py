@@ -18,6 +18,8 @@ from netgrain.geometry.forms import Form, no_counts
 
 FEWEST = 8  # vectors of a large matrix, whose many directions average themselves
 ENTRIES = 2**16  # of all vectors together, where the matrix is smaller
+MANY_ENTRIES = 2**22  # the same for judging a projection
+MOST_COST = 750  # vectors times the cost of each
 EXACT = 512  # size up to which a basis takes the place of random vectors
 
 
@@ -29,10 +31,26 @@ def test_vectors(size: int) -> Tensor:
     >>> test_vectors(4).tolist() == (2 * torch.eye(4)).tolist(), test_vectors(10_000).shape
     (True, torch.Size([8, 10000]))
     """
-    if size <= EXACT:
-        return torch.eye(size) * math.sqrt(size)
+    return _basis(size) if size <= EXACT else _signs(size, max(FEWEST, ENTRIES // size))
+
+
+def many_vectors(size: int, cost: int = 1) -> Tensor:
+    """More of them, those of `test_vectors` first, for judging small differences; cost: of a product with one.
+
+    >>> many_vectors(8192).shape, many_vectors(8192, cost=49).shape
+    (torch.Size([512, 8192]), torch.Size([15, 8192]))
+    """
+    least = len(test_vectors(size))
+    return _basis(size) if size <= EXACT else _signs(size, max(least, min(MANY_ENTRIES // size, MOST_COST // cost)))
+
+
+def _basis(size: int) -> Tensor:
+    return torch.eye(size) * math.sqrt(size)
+
+
+def _signs(size: int, count: int) -> Tensor:
     generator = torch.Generator().manual_seed(size)
-    signs: Tensor = torch.randint(2, (max(FEWEST, ENTRIES // size), size), generator=generator).float() * 2 - 1
+    signs: Tensor = torch.randint(2, (count, size), generator=generator).float() * 2 - 1
     return signs
 
 

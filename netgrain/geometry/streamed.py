@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.correlation import applied, distinct_pairs, fidelity, jackknife_one
+from netgrain.geometry.correlation import Deletions, applied, distinct_pairs, fidelity, jackknife_one
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form, members_in_turn
 from netgrain.geometry.lattice import Lattice, ResidueClasses
-from netgrain.geometry.probed import Probed, part_products, test_vectors
+from netgrain.geometry.probed import Probed, many_vectors, test_vectors
 from netgrain.geometry.products import Products
 from netgrain.geometry.projection import Projection
 from netgrain.geometry.sketch import FrequentDirections
@@ -31,6 +31,7 @@ from netgrain.geometry.structured_forms import Spread
 PARTS = 8  # members are joined into so many, in turn
 FEWEST = 6  # members that may judge a projection: with fewer, the error of its share is not known
 SKETCH = 4  # rows of the sketch per direction kept
+AT_ONCE = 8  # test vectors that a member is multiplied with
 EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
 
 
@@ -77,9 +78,10 @@ class StreamedReduction:
         }
         self._sums = {p: torch.zeros(PARTS, c.count, *[math.prod(c.each)] * 2) for p, c in self._lattices.items()}
         self._sides = torch.zeros(PARTS, 2, dtype=torch.float64)  # diagonal and whole sum of each part
-        vectors = test_vectors(self.inputs)
-        self._products = torch.zeros(PARTS, *vectors.shape, dtype=torch.float64)
-        self._seen = vectors[:, None] if stem is None else stem.gather(vectors)  # (vectors, entries, size)
+        entries = 1 if stem is None else math.prod(stem.kernel)
+        self._vectors = many_vectors(self.inputs, entries) if lattices else test_vectors(self.inputs)
+        self._products = torch.zeros(PARTS, *self._vectors.shape)
+        self._seen = self._vectors[:, None] if stem is None else stem.gather(self._vectors)  # (vectors, entries, size)
         ones = torch.ones(1, self.inputs)
         self._cover = ones[0].double() if stem is None else stem.gather(ones)[0].sum(0).double()
 
@@ -92,9 +94,9 @@ class StreamedReduction:
         rows = rows.float() / self._unit
         part = self.members % PARTS
         self.members += 1
-        moved = (self._seen.flatten(0, 1) @ rows.T) @ rows
-        product = moved.reshape(self._seen.shape)
-        self._products[part] += (product[:, 0] if self.stem is None else self.stem.scatter(product)).double()
+        for seen, products in zip(self._seen.split(AT_ONCE), self._products[part].split(AT_ONCE), strict=True):
+            moved = ((seen.flatten(0, 1) @ rows.T) @ rows).reshape(seen.shape)
+            products += moved[:, 0] if self.stem is None else self.stem.scatter(moved)
         squares = rows.double().square().sum(0)
         self._traces.append(float(squares @ self._cover))
         self._sides[part] += torch.stack([squares.sum(), rows.double().sum(1).square().sum()])
@@ -132,7 +134,8 @@ class StreamedReduction:
         counts = self._counts
         traces = torch.tensor(self._traces, dtype=torch.float64) * self.factor
         means = torch.stack([traces[i::PARTS].mean() for i in range(len(counts))])
-        return Probed(whole, self._per_part(self._products), means, counts)
+        few = self._products[:, : len(test_vectors(self.inputs))].double()
+        return Probed(whole, self._per_part(few), means, counts)
 
     def corr(self) -> float:
         """Expected Corr of the best estimate with the truth."""
@@ -151,7 +154,8 @@ class StreamedReduction:
         plain = self._plain(_unwritten(self.inputs))
         found = [Candidate(plain, fidelity(plain))]
         if self.members >= FEWEST:
-            found += [judged(plain, form, kind, period) for form, kind, period in self._projected()]
+            whole = self._per_part(self._products)
+            found += [judged(self._vectors, whole, form, kind, period) for form, kind, period in self._projected()]
         return max(found, key=lambda c: c.corr)
 
     def _projected(self) -> Iterator[tuple[Form, str, tuple[int, ...]]]:
@@ -159,7 +163,8 @@ class StreamedReduction:
             lattice = Lattice.from_pieces(classes, self._per_part(self._sums[period]), self._counts)
             kind = "diagonal" if period == classes.grid else "lattice"
             strides = (1,) * len(period) if self.stem is None else self.stem.stride
-            yield self._spread(lattice), kind, tuple(n * s for n, s in zip(period, strides, strict=True))
+            spread = lattice if self.stem is None else lattice.spread(self.stem)
+            yield spread, kind, tuple(n * s for n, s in zip(period, strides, strict=True))
         if 1 < self.size <= EXCHANGED and self.stem is None:
             yield _alike(self._per_part(self._sides), self.size, self._counts), "alike", ()
 
@@ -170,10 +175,7 @@ class StreamedReduction:
         """The form over all inputs, and its whole trace where only leading directions could be kept."""
         best = self.best()
         if best.projection is not None:
-            form = best.form
-            if isinstance(form, Spread) and isinstance(form.source, Lattice):
-                form = form.source.spread(form.stem)
-            return self.around(form), None
+            return self.around(best.form), None
         if self._sketch is None:
             rows = Factored(torch.cat(self._rows), self.factor / self.members)
             return self.around(self._plain(self._spread(rows))), None
@@ -186,23 +188,28 @@ class StreamedReduction:
         return form, Estimate(trace.value * copies, trace.stderr * copies, trace.n)
 
 
-def judged(plain: Form, projected: Form, kind: str, period: tuple[int, ...] = ()) -> Candidate:
+def judged(vectors: Tensor, whole: Tensor, projected: Form, kind: str, period: tuple[int, ...] = ()) -> Candidate:
     """A projection of an estimate, and the Corr with the truth to expect of it: √share · fidelity inside.
 
     The share of ‖G‖² inside is a ratio of products of distinct members, its error a jackknife over them; one standard
-    error is taken off it, so that a share that is not known well does not count as large.
+    error is taken off it, so that a share that is not known well does not count as large. vectors, whole: test vectors
+    (vectors, size), and the products of every part of the sample with them.
     """
-    probed = Probed(projected, part_products(projected), projected.part_traces(), projected.counts)
-    n = plain.counts.double()
+    n = projected.counts.double()
+    unit = float(whole.abs().max()) or 1.0  # squares stay within the range of float32
 
-    def norm2(form: Form) -> Tensor:
-        return n[:, None] * n * form.pairwise(form)
+    def norm2(products: Tensor) -> Deletions:
+        flat = products.flatten(1)
+        return distinct_pairs(n[:, None] * n * (flat @ flat.T).double(), n)
 
-    inside, whole = distinct_pairs(norm2(probed), n), distinct_pairs(norm2(plain), n)
-    if not (float(whole.whole) > 0 and float(inside.whole) > 0 and bool((whole.one > 0).all())):
+    products = torch.stack([(projected.part(i).matvec(vectors) / unit).float() for i in range(projected.parts)])
+    inside, everything = norm2(products), norm2(whole / unit)
+    if not (float(everything.whole) > 0 and float(inside.whole) > 0 and bool((everything.one > 0).all())):
         return Candidate(projected, 0.0, Projection(kind, math.nan, math.nan, period))
-    share, error = jackknife_one(applied(torch.divide, inside, whole))
+    share, error = jackknife_one(applied(torch.divide, inside, everything))
     error = 1.0 if math.isnan(error) else error
+    few = products[:, : len(test_vectors(projected.size))].double() * unit
+    probed = Probed(projected, few, projected.part_traces(), projected.counts)
     expected = math.sqrt(min(max(share - error, 0.0), 1.0)) * fidelity(probed)
     return Candidate(projected, expected, Projection(kind, share, error, period))
 
