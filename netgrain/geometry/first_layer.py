@@ -45,13 +45,13 @@ class FirstLayer(Entry):
     ) -> Tensor:
         """Gradients at the layer's output, (points · outputs · channels, positions); call: what the model is run by."""
         layer = model.get_submodule(self.name)
-        return self._as_rows(layer, gradients(model, points, output, at=lambda x: cut_at(call or model, layer, x)))
+        return self.as_rows(layer, gradients(model, points, output, at=lambda x: cut_at(call or model, layer, x)))
 
     def rows_of_members(self, models: Sequence[nn.Module], points: Tensor, output: Output) -> Tensor:
         """The same for several members side by side, (members, points · outputs · channels, positions)."""
         g = gradients_of_members(models, points, output, at=self.name)
         layer = models[0].get_submodule(self.name)
-        return torch.stack([self._as_rows(layer, one) for one in g])
+        return torch.stack([self.as_rows(layer, one) for one in g])
 
     def positions_last(self, layer: nn.Module, g: Tensor) -> Tensor:
         """Gradients at the layer's output as (points, channels, positions)."""
@@ -59,7 +59,8 @@ class FirstLayer(Entry):
             return g.flatten(2)
         return g.reshape(len(g), self.positions, -1).mT
 
-    def _as_rows(self, layer: nn.Module, g: Tensor) -> Tensor:
+    def as_rows(self, layer: nn.Module, g: Tensor) -> Tensor:
+        """Gradients at the layer's output as rows over positions, transposed ones after the others."""
         rows = self.positions_last(layer, g).flatten(0, 1)
         return rows if self.transposed is None else torch.cat([rows, rows[:, self.transposed.to(rows.device)]])
 

@@ -27,7 +27,7 @@ from netgrain.geometry.provenance import ASKED_FOR, Integration, Provenance
 from netgrain.geometry.random_head import RandomHead, random_head_of, random_outputs
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.spectrum import FULL_LIMIT
-from netgrain.geometry.stem_bias import StemBias, stem_bias
+from netgrain.geometry.stem_bias import MEMBERS, StemBias, StemRows, stem_bias
 from netgrain.geometry.streamed import StreamedReduction
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
@@ -46,7 +46,7 @@ LARGE_AHEAD = 2  # units per worker of a large input that may be finished before
 LARGE_START = 4  # members of a large input after which to look for the first time
 MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
-LONG = 1e11  # operations of a member of a large input from which its members run on all cores: about two seconds
+LONG = 2e10  # operations of a member of a large input from which its members run on all cores: about half a second
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
@@ -62,8 +62,12 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     count = points_per_member(resolved.probe, asked.probes, large=large)
     if via is None and large and _is_long(reading, count) and most_workers() > 1:
         via = Processes()
-    ends = _ends(reading, asked, resolved, outputs, via)
+    ends = _ends(reading, asked, resolved, outputs)
     rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
+    known: list[Outcome] = []
+    if ends.to_judge:
+        ends, known = _judged_stem(ends, rows, outputs, via, asked)
+        rows = replace(rows, plan=ends.plan)
     points = len(rows.points(0))
     task, several, remark = _task(rows, asked)
     about = replace(
@@ -75,7 +79,7 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     how = {"points": count, "first layer": about.averaged}
     chunk = asked.chunk or (1 if large else several)  # members of large inputs send many rows
     ahead = LARGE_AHEAD if large else AHEAD
-    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}}, ahead)
+    stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}}, ahead, known)
     keep = KEEP if asked.keep is None else asked.keep
     reduction = _streamed(reading, rows, points, keep, ends.bias) if large else _reduction(rows, points, keep)
 
@@ -123,9 +127,10 @@ class _Ends:
     head: RandomHead | None
     integration: Integration | Reason
     bias: StemBias | None = None  # of a first layer that is integrated away from the origin, of a large input
+    to_judge: bool = False  # whether it is still to be measured
 
 
-def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int, via: Engine | None) -> _Ends:
+def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int) -> _Ends:
     if asked.first_layer == "never":
         return _Ends(None, None, ASKED_FOR)
     head = None
@@ -144,10 +149,7 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int, vi
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
     if math.prod(asked.shape) > MOST_PILOTED:
-        bias = stem_bias(reading.make, asked.seed, asked.shape, resolved.probe, plan, head, via)
-        if not bias.within(asked.goal):
-            return _Ends(None, head, Reason("not shown", plan.name, bias.text))
-        return _Ends(plan, head, replace(integration, shown_by=bias.scale.n, remark=f"; {bias.text}"), bias)
+        return _Ends(plan, head, integration, to_judge=True)
     pilot = Pilot(
         reading.make, asked.seed, asked.shape, resolved.probe, asked.output, asked.place, head, asked.progress
     )
@@ -155,6 +157,23 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int, vi
     if not seen.within(asked.goal):
         return _Ends(None, head, Reason("not shown", plan.name, not_shown(seen, asked.goal)))
     return _Ends(plan, head, replace(integration, shown_by=seen.members, remark=seen.remarks))
+
+
+def _judged_stem(
+    ends: _Ends, rows: Rows, outputs: int, via: Engine | None, asked: Options
+) -> tuple[_Ends, list[Outcome]]:
+    """Both ends with the bias of the first layer, or without that layer; the members that were computed for it."""
+    assert ends.plan is not None
+    assert asked.goal is not None
+    assert isinstance(ends.integration, Integration)
+    judging = StemRows(**vars(replace(rows, head=ends.head or random_outputs(outputs))))
+    stream = MemberStream(judging.one_by_one, via, 1, {"stem": ends.plan.name, "shape": rows.shape, "seed": rows.seed})
+    found = list(stream.map(range(MEMBERS), MEMBERS))
+    bias = stem_bias(ends.plan, rows.seed, found)
+    if not bias.within(asked.goal):
+        return _Ends(None, ends.head, Reason("not shown", ends.plan.name, bias.text)), []
+    integration = replace(ends.integration, shown_by=bias.scale.n, remark=f"; {bias.text}")
+    return _Ends(ends.plan, ends.head, integration, bias), [] if ends.head is None else found
 
 
 def _plan(reading: Reading, asked: Options, resolved: Resolved) -> FirstLayer | Reason:

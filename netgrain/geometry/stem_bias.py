@@ -9,26 +9,23 @@ follow. The same pass behind both makes their ratios precise with a few members.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from netgrain.families.calls import with_output
-from netgrain.families.members import Family, forward, member, model_dtype
-from netgrain.families.probes import Probe
+from netgrain.families.members import forward, member, model_dtype
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer
 from netgrain.geometry.forms import Factored, Form
-from netgrain.geometry.random_head import RandomHead
+from netgrain.geometry.gradient_rows import Rows
 from netgrain.geometry.structured_forms import Spread
-from netgrain.runtime.local import Local
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.streams import MemberStream
-from netgrain.runtime.units import Engine, Outcome
+from netgrain.runtime.units import Outcome
 
 MEMBERS = 4
-POINTS = 2  # of each
 SURE = 2.0  # standard errors
 
 
@@ -64,61 +61,57 @@ class StemBias:
         )
 
 
-def stem_bias(
-    make: Family,
-    seed: int,
-    shape: tuple[int, ...],
-    probe: Probe,
-    plan: FirstLayer,
-    head: RandomHead | None,
-    engine: Engine | None = None,
-) -> StemBias:
-    """Measure it on the first members of the family, at a few points of each."""
+@dataclass(frozen=True, eq=False)
+class StemRows(Rows):
+    """Rows of a member as sampling asks for them, and "own": its gradient through the first layer's own weights,
+    (points · copies, inputs of a copy), from the same backward pass."""
 
-    def task(members: range) -> list[Outcome]:
-        return [Outcome({}, _both(make, seed, i, shape, probe, plan, head)) for i in members]
+    def one(self, i: int) -> Outcome:
+        assert self.plan is not None
+        assert self.head is not None
+        model = member(self.make, self.seed, i, self.device)
+        layer = model.get_submodule(self.plan.name)
+        x = self.points(i).to(self.device, model_dtype(model)).requires_grad_(True)
+        call = self.head.on(model, derived_seed(self.seed, "head", i))
+        kept: list[Tensor] = []
 
-    found = MemberStream(task, engine or Local(), 1, {"stem bias": plan.name, "seed": seed, "shape": shape})
-    members = [outcome.arrays for outcome in found.map(range(MEMBERS), MEMBERS)]
-    own, other, rows = ([m[k] for m in members] for k in ("own", "other", "rows"))
+        def keep(out: Tensor) -> Tensor:
+            kept.append(out)
+            return out.clone()  # an activation in place may overwrite it
+
+        with torch.enable_grad():
+            y = with_output(layer, lambda: forward(call, x), keep)
+            at_input, at_layer = torch.autograd.grad(y.sum(), (x, kept[0]))
+        rows = self._outcome(i, self.plan.as_rows(layer, at_layer))
+        own = at_input.detach().float().cpu().flatten(1)[:, self.plan.order].reshape(len(x) * self.plan.copies, -1)
+        return Outcome(rows.numbers, {**rows.arrays, "own": own})
+
+
+def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBias:
+    """Measure it on some members, as `StemRows` gives them."""
+    own = [m.arrays["own"].double() for m in members]
+    rows = [m.arrays["rows"].double() for m in members]
+    if plan.transposed is not None:
+        rows = [r[: len(r) // 2] for r in rows]
+    other = [
+        _through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
+        for i, (r, g) in enumerate(zip(rows, own, strict=True))
+    ]
     squares = [torch.stack([g.square().sum() for g in found]) for found in (own, other)]
     # the trace through other weights is known on average
     expected = torch.tensor([_core(plan, [r]).trace() for r in rows], dtype=torch.float64) * plan.copies
-    along = torch.zeros(2, MEMBERS, dtype=torch.float64)
-    for i in range(MEMBERS):
+    along = torch.zeros(2, len(members), dtype=torch.float64)
+    for i in range(len(members)):
         rest = _core(plan, rows[:i] + rows[i + 1 :])
         for k, found in enumerate((own, other)):
             along[k, i] = (found[i] * rest.matvec(found[i])).sum() / squares[k].sum()
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
 
 
-def _both(
-    make: Family, seed: int, i: int, shape: tuple[int, ...], probe: Probe, plan: FirstLayer, head: RandomHead | None
-) -> dict[str, Tensor]:
-    """Gradients at the input through own and through other weights (points · copies, inputs of a copy) and rows at
-    the layer's output, (points · channels, positions)."""
-    model = member(make, seed, i)
-    layer = model.get_submodule(plan.name)
-    x = probe.points(shape, POINTS, derived_seed(seed, "probe", i)).to(model_dtype(model)).requires_grad_(True)
-    call = model if head is None else head.on(model, derived_seed(seed, "head", i))
-    kept: list[Tensor] = []
-
-    def keep(out: Tensor) -> Tensor:
-        kept.append(out)
-        return out.clone()  # an activation in place may overwrite it
-
-    generator = torch.Generator().manual_seed(derived_seed(seed, "stem", i))
-    with torch.enable_grad():
-        y = with_output(layer, lambda: forward(call, x), keep)
-        signs = torch.randint(2, y.shape, generator=generator).to(y) * 2 - 1
-        at_input, at_layer = torch.autograd.grad((y * signs).sum(), (x, kept[0]))
-    rows = plan.positions_last(layer, at_layer.detach()).double()  # (points, channels, positions)
-    own = at_input.detach().double().flatten(1)[:, plan.order].reshape(len(x) * plan.copies, -1)
-    return {"own": own, "other": _through_other_weights(plan, rows, generator), "rows": rows.flatten(0, 1)}
-
-
-def _through_other_weights(plan: FirstLayer, g: Tensor, generator: torch.Generator) -> Tensor:
-    """The gradient at the input, had it come through fresh weights of the layer."""
+def _through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: int) -> Tensor:
+    """The gradient at the input, had it come through fresh weights of the layer; rows: (points · channels, size)."""
+    g = rows.reshape(points, -1, rows.shape[1])
+    generator = torch.Generator().manual_seed(seed)
     entries = 1 if plan.stem is None else math.prod(plan.stem.kernel)
     weights = torch.randn(g.shape[1], plan.copies, entries, generator=generator, dtype=torch.float64)
     moved = torch.einsum("oce,pon->pcen", weights * math.sqrt(plan.law.variance), g).flatten(0, 1)

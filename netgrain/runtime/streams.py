@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from netgrain.runtime.local import Local
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.units import Engine, Outcome, Unit, in_order
 
-WORTH_FORKING = 5.0  # seconds of remaining work
+WORTH_FORKING = 3.0  # seconds of remaining work
 AHEAD = 8  # units per worker that may be finished before their turn: bounds the memory of the reader
 
 Members = Callable[[range], list[Outcome]]
@@ -23,7 +23,7 @@ class MemberStream:
 
     task computes some members at once. engine: where; None begins here and forks when the remaining work is worth
     it. about: what distinguishes these members from others (it becomes a part of every unit). ahead: units per worker
-    that may be finished before their turn.
+    that may be finished before their turn. known: outcomes of the first members, computed before.
     """
 
     def __init__(
@@ -33,21 +33,27 @@ class MemberStream:
         chunk: int,
         about: Mapping[str, Any] | None = None,
         ahead: int = AHEAD,
+        known: Sequence[Outcome] = (),
     ) -> None:
         if chunk < 1:
             raise NetgrainError(f"expected at least one member per chunk, found {chunk}.")
         self.task, self.engine, self.chunk, self.about = task, engine, chunk, dict(about or {})
         self.ahead = ahead
+        self.known = known
+        self._seconds: float | None = None  # of a member here
 
     def map(self, indices: range, remaining: int) -> Iterator[Outcome]:
         """Outcomes in order; remaining: how many are still to come, with those after this range, if that is known."""
-        if self.engine is None and len(indices) > 2:
+        yield from self.known[indices.start : indices.stop]
+        indices = range(max(indices.start, len(self.known)), indices.stop)
+        if self.engine is None and self._seconds is None and len(indices) > 2:
             started = time.perf_counter()
             yield from self._through(Local(), indices[:2])
-            per_member = (time.perf_counter() - started) / 2
+            self._seconds = (time.perf_counter() - started) / 2
             indices = indices[2:]
-            if per_member * max(remaining, len(indices)) >= WORTH_FORKING and most_workers() > 1:
-                self.engine = Processes()
+        ahead = 0.0 if self._seconds is None else self._seconds * max(remaining, len(indices))
+        if self.engine is None and ahead >= WORTH_FORKING and most_workers() > 1:
+            self.engine = Processes()
         yield from self._through(self.engine or Local(), indices)
 
     def _through(self, engine: Engine, indices: range) -> Iterator[Outcome]:

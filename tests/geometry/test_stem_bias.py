@@ -3,15 +3,18 @@
 import math
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 import netgrain as ng
+from netgrain.families.members import member
 from netgrain.families.reading import read
-from netgrain.geometry import stem_bias as file
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
+from netgrain.geometry.gradient_rows import Rows
 from netgrain.geometry.random_head import RandomHead, random_head_of
-from netgrain.geometry.stem_bias import StemBias, stem_bias
+from netgrain.geometry.stem_bias import StemBias, StemRows, stem_bias
+from netgrain.runtime.randomness import derived_seed
 
 SHAPE = (1, 6, 6)
 
@@ -30,17 +33,32 @@ def tied() -> nn.Module:
     return net
 
 
-def measured(probe: ng.Gaussian) -> StemBias:
+def measured(probe: ng.Gaussian, members: int = 4) -> StemBias:
     reading = read(tied, SHAPE)
     plan, head = first_layer_of(reading), random_head_of(reading, "all")
     assert isinstance(plan, FirstLayer)
     assert isinstance(head, RandomHead)
-    return stem_bias(tied, 0, SHAPE, probe, plan, head)
+    rows = StemRows(tied, 0, SHAPE, probe, 2, "all", plan, torch.device("cpu"), head)
+    return stem_bias(plan, 0, rows.one_by_one(range(members)))
 
 
-def test_against_plain_and_integrated_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "MEMBERS", 200)
-    found = measured(ng.Gaussian(1.0))
+def test_its_rows_are_those_of_the_sample() -> None:
+    """The members that judge the first layer need not be computed again."""
+    reading = read(tied, SHAPE)
+    plan, head = first_layer_of(reading), random_head_of(reading, "all")
+    asked = (tied, 0, SHAPE, ng.Gaussian(1.0), 2, "all", plan, torch.device("cpu"), head)
+    both, usual = StemRows(*asked).one(3), Rows(*asked).one(3)
+    assert torch.allclose(both.arrays["rows"], usual.arrays["rows"], rtol=1e-6)
+    assert both.numbers == usual.numbers
+    model = member(tied, 0, 3)
+    x = Rows(*asked).points(3).requires_grad_(True)
+    assert isinstance(head, RandomHead)
+    (want,) = torch.autograd.grad(head.on(model, derived_seed(0, "head", 3))(x).sum(), x)
+    assert torch.allclose(both.arrays["own"], want.flatten(1), rtol=1e-6)
+
+
+def test_against_plain_and_integrated_samples() -> None:
+    found = measured(ng.Gaussian(1.0), 200)
     plain = ng.average_geometry(tied, SHAPE, probe=ng.Gaussian(1.0), members=600, first_layer="never", seed=1)
     whole = ng.average_geometry(tied, SHAPE, probe=ng.Gaussian(1.0), members=600, first_layer="always", seed=2)
     ratio = plain.trace.value / whole.trace.value
