@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
-from netgrain.geometry.correlation import Deletions, applied, distinct_pairs, fidelity, jackknife_one
+from netgrain.geometry.correlation import applied, distinct_pairs, fidelity, jackknife_one
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form, members_in_turn
 from netgrain.geometry.lattice import Lattice, ResidueClasses
@@ -31,6 +31,7 @@ from netgrain.geometry.structured_forms import Spread
 PARTS = 8  # members are joined into so many, in turn
 FEWEST = 6  # members that may judge a projection: with fewer, the error of its share is not known
 SKETCH = 4  # rows of the sketch per direction kept
+PROMISING, FAR = 0.98, 4.0  # Corr from which a projection may be good enough, and standard errors that speak against it
 AT_ONCE = 8  # test vectors that a member is multiplied with
 EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
 
@@ -193,25 +194,38 @@ def judged(vectors: Tensor, whole: Tensor, projected: Form, kind: str, period: t
 
     The share of ‖G‖² inside is a ratio of products of distinct members, its error a jackknife over them; one standard
     error is taken off it, so that a share that is not known well does not count as large. vectors, whole: test vectors
-    (vectors, size), and the products of every part of the sample with them.
+    (vectors, size), and the products of every part of the sample with them. A few of them are enough to see that an
+    estimate is not good enough yet; where it may be, all are used.
     """
-    n = projected.counts.double()
-    unit = float(whole.abs().max()) or 1.0  # squares stay within the range of float32
-
-    def norm2(products: Tensor) -> Deletions:
-        flat = products.flatten(1)
-        return distinct_pairs(n[:, None] * n * (flat @ flat.T).double(), n)
-
-    products = torch.stack([(projected.part(i).matvec(vectors) / unit).float() for i in range(projected.parts)])
-    inside, everything = norm2(products), norm2(whole / unit)
-    if not (float(everything.whole) > 0 and float(inside.whole) > 0 and bool((everything.one > 0).all())):
+    few = len(test_vectors(projected.size))
+    products = _products(projected, vectors[:few])
+    inside = fidelity(Probed(projected, products, projected.part_traces(), projected.counts))
+    share, error = _share(products, whole[:, :few].double(), projected.counts)
+    if inside >= PROMISING and share + FAR * error >= PROMISING**2 and len(vectors) > few:
+        share, error = _share(_products(projected, vectors), whole.double(), projected.counts)
+    if math.isnan(share):
         return Candidate(projected, 0.0, Projection(kind, math.nan, math.nan, period))
-    share, error = jackknife_one(applied(torch.divide, inside, everything))
     error = 1.0 if math.isnan(error) else error
-    few = products[:, : len(test_vectors(projected.size))].double() * unit
-    probed = Probed(projected, few, projected.part_traces(), projected.counts)
-    expected = math.sqrt(min(max(share - error, 0.0), 1.0)) * fidelity(probed)
+    expected = math.sqrt(min(max(share - error, 0.0), 1.0)) * inside
     return Candidate(projected, expected, Projection(kind, share, error, period))
+
+
+def _products(form: Form, vectors: Tensor) -> Tensor:
+    """Of every part, (parts, vectors, size)."""
+    return torch.stack([form.part(i).matvec(vectors) for i in range(form.parts)])
+
+
+def _share(inside: Tensor, whole: Tensor, counts: Tensor) -> tuple[float, float]:
+    """The share of the squared norm, from products of every part with the same vectors; NaN where it is not known."""
+    n = counts.double()
+    norms = []
+    for products in (inside, whole):
+        flat = products.flatten(1)
+        norms.append(distinct_pairs(n[:, None] * n * (flat @ flat.T), n))
+    within, everything = norms
+    if not (float(everything.whole) > 0 and float(within.whole) > 0 and bool((everything.one > 0).all())):
+        return math.nan, math.nan
+    return jackknife_one(applied(torch.divide, within, everything))
 
 
 def _unwritten(size: int) -> Form:
