@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from netgrain.closed_form.channels import ConstantChannel, NeedsMembers, Points, activated
+from torch import Tensor
+
+from netgrain.closed_form.channels import ConstantChannel, NeedsMembers, ObservedChannel, Points, activated
 from netgrain.closed_form.constants import Known
-from netgrain.closed_form.feature_maps import CHANNEL, Choice, FeatureMap, Slope, Term
+from netgrain.closed_form.feature_maps import CHANNEL, Choice, FeatureMap, Pointwise, Slope, Term
 from netgrain.closed_form.gaussian_expectations import Activation
-from netgrain.closed_form.rules import Pass, affine_map, channels_first, rule
+from netgrain.closed_form.rules import Pass, affine_map, channels_first, followed_locally, rule
 from netgrain.closed_form.rules.affine import constant, multiplied, shifted
+from netgrain.closed_form.rules.gating import product
 from netgrain.closed_form.rules.sums import added
 from netgrain.families.trace import Ref, Step, Unsupported
 
@@ -21,7 +24,7 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
             raise Unsupported(f"{step.where} is an activation of the input itself")
         channel = b.channel if run.observing else activated(activation, b.channel)
         if b.narrow and not isinstance(b.channel, ConstantChannel):
-            raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
+            followed_locally(step, f"follows {b.narrow}, whose few weights per channel never become Gaussian", run)
         if not activation.continuous:
             run.leaves_out(f"{step.where} jumps, which gradients do not see")
         blocks.append(replace(b, channel=channel, fresh=False))
@@ -29,12 +32,17 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
     def send(block: int, term: Term) -> None:
         of = x.blocks[block].channel
         if term.averaged and not isinstance(of, ConstantChannel):
-            raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
+            followed_locally(step, "lies below a pool with another activation above it and no weights between", run)
         x.receive(block, term.through(slopes[id(of)]))
+
+    def slope(block: int) -> Tensor:
+        of = x.blocks[block].channel
+        assert isinstance(of, ObservedChannel)
+        return activation.derivative(of.values)
 
     # one object per place, so that gradients that took the same way are recognised
     slopes = {id(b.channel): Slope(activation, b.channel, step) for b in x.blocks}
-    return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send)
+    return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send, pointwise=Pointwise.of(x).then(slope))
 
 
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -53,7 +61,7 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 
     def send(block: int, term: Term) -> None:
         if term.averaged:
-            raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
+            followed_locally(step, "lies below a pool with an activation above it and no weights between", run)
         x.receive(block, term.through(choices[block]))
 
     blocks = tuple(replace(b, fresh=False) for b in x.blocks)
@@ -79,7 +87,7 @@ def _add(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 @rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
 def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if len(values) > 1:
-        raise Unsupported(f"{step.where} multiplies two things that both depend on the input")
+        return product(step, values[0], values[1], run, divides="div" in step.name)
     if step.name == "neg":
         return affine_map(step, values[0], -1.0, 0.0, run)
     value = step.args[1] if isinstance(step.args[0], Ref) else step.args[0]
