@@ -26,6 +26,7 @@ from netgrain.geometry.closed import closed_form_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import random_inputs
+from netgrain.geometry.moment_forms import scaled_with_parts
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.provenance import ProbeUsed, Provenance
@@ -271,7 +272,7 @@ def _best(reading: Reading, asked: Options) -> Geometry:
         tolerance = DEFAULT_TOLERANCE if asked.tolerance is None else asked.tolerance
         local = any(step.kind == "local" for step in G.about.steps)
         pilot = Pilot.of(reading.make, asked)
-        seen = decisive(pilot.agreements(lambda _: G.form), tolerance, free_scale=local)
+        seen = decisive(pilot.agreements(lambda _: G.form, leading=not local), tolerance, free_scale=local)
         if seen.within(tolerance):
             return _remarked(
                 G, f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
@@ -288,7 +289,7 @@ def _scaled(G: Geometry, corr: Estimate, trace: Estimate) -> Geometry:
     ratio = trace.value / G.trace.value
     error = math.hypot(G.scale_error, trace.stderr / trace.value)
     return _remarked(
-        replace(G, form=G.form.scaled(ratio), scale_error=error),
+        replace(G, form=scaled_with_parts(G.form, ratio), scale_error=error),
         f"its scale, {ratio:.3g} times that of the closed form, is measured on {trace.n} sampled members; "
         f"the shape agrees with theirs (Corr {corr.value:.4f} ± {corr.stderr:.4f})",
     )

@@ -65,8 +65,11 @@ class Pilot:
         head = found if isinstance(found, RandomHead) else None
         return cls(make, seed, asked.shape, place, asked.output, device, head, asked.progress)
 
-    def agreements(self, estimate: Callable[[int], Form]) -> Iterator[PilotComparison]:
-        """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number."""
+    def agreements(self, estimate: Callable[[int], Form], *, leading: bool = True) -> Iterator[PilotComparison]:
+        """The comparison after 24, 48 and 96 members; estimate: what to compare with, given that number.
+
+        leading: along the leading directions of the sample, too, which takes longer than the rest.
+        """
         rows = self._rows(None)
         collected = self._reduction(None)
         centre = self.probe.X.double().mean(0) if isinstance(self.probe, Data) else None
@@ -75,7 +78,7 @@ class Pilot:
                 for i in range(start, stop):
                     collected.add(rows.one(i).arrays["rows"])
                     bar.advance()
-                yield compared_with(estimate(stop), collected.form(), centre=centre)
+                yield compared_with(estimate(stop), collected.form(), centre=centre, leading=leading)
 
     def judged(self, plan: FirstLayer, tolerance: float) -> PilotComparison:
         """What members say about integrating the first layer away from the origin."""
@@ -112,9 +115,7 @@ class Pilot:
         return Reduction(plan.positions, plan.scale / points, plan.form)
 
 
-def decisive(
-    agreements: Iterator[PilotComparison], tolerance: float, *, free_scale: bool = False
-) -> PilotComparison:
+def decisive(agreements: Iterator[PilotComparison], tolerance: float, *, free_scale: bool = False) -> PilotComparison:
     """The first comparison that decides about the tolerance, or the last one.
 
     free_scale: the scale will be that of the members, so that it does not count.
@@ -172,7 +173,9 @@ class PilotComparison:
         return f"Corr {self.corr.value:.4f} ± {self.corr.stderr:.4f}, scale {scale}"
 
 
-def compared_with(estimate: Form, plain: Form, *, centre: Tensor | None = None) -> PilotComparison:
+def compared_with(
+    estimate: Form, plain: Form, *, centre: Tensor | None = None, leading: bool = True
+) -> PilotComparison:
     """Compare an estimate with plainly sampled members, other ones than it may be made of. centre: mean of the points.
 
     For Corr the estimate counts as it stands: its own noise is a part of its error.
@@ -184,7 +187,7 @@ def compared_with(estimate: Form, plain: Form, *, centre: Tensor | None = None) 
     along = {}
     if centre is not None and float(centre.norm()) > 0:
         along["the mean of the points"] = ratio_along(fixed, plain, (centre / centre.norm()).flatten()[None])
-    if plain.parts >= 4:
+    if leading and plain.parts >= 4:
         along["leading directions of the sample"] = leading_ratio(fixed, plain)
     with warnings.catch_warnings():
         # a Corr that a few members leave undefined shows nothing, quietly

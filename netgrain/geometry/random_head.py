@@ -57,7 +57,7 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
         return last
     if isinstance(reading.model, torch.jit.ScriptModule):
         return Reason("scripted", last.name, "the module is scripted")
-    if not last.ends or type(reading.model.get_submodule(last.name)) is not nn.Linear:
+    if not last.ends or not _only_linear(reading, last.name):
         return Reason("not last", last.name, f"'{last.name}' is not the last step")
     if last.outputs == 1:
         return Reason("one output", last.name, "the model has one output")
@@ -68,3 +68,10 @@ def random_head_of(reading: Reading, output: Output) -> RandomHead | Reason:
     except CannotRead as e:
         return Reason("law", last.name, str(e))
     return RandomHead(last.name, last.outputs * law.variance, last.outputs)
+
+
+def _only_linear(reading: Reading, name: str) -> bool:
+    """Whether the layer does nothing but multiply its input: an nn.Linear, or a kind of it with a single step."""
+    if type(reading.model.get_submodule(name)) is nn.Linear:
+        return True
+    return not isinstance(reading.trace, Reason) and sum(s.module == name for s in reading.trace.steps) == 1

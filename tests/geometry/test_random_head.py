@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
 import netgrain as ng
 from netgrain.families.reading import read
@@ -49,3 +49,17 @@ def test_a_last_layer_that_is_not_averaged_over(layers: Callable[[], list[nn.Mod
     found = random_head_of(read(make, (1, 3, 3)), "all")
     assert isinstance(found, Reason)
     assert why in str(found)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("prepares", [False, True])
+def test_kinds_of_linear_layers(prepares: bool) -> None:
+    """A layer of another class counts where it does nothing else to its input."""
+    from netgrain.geometry.random_head import RandomHead, random_head_of
+
+    class Own(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x * 2 if prepares else x)
+
+    found = random_head_of(read(lambda: nn.Sequential(nn.Linear(9, 4), nn.Tanh(), Own(4, 3)), (9,)), "all")
+    assert isinstance(found, RandomHead) == (not prepares)

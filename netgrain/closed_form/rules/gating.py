@@ -17,11 +17,30 @@ import torch
 from torch import Tensor
 
 from netgrain.closed_form.channels import Activated, BiasOnly, Channel, ConstantChannel, NeedsMembers
+from netgrain.closed_form.constants import Known
 from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term, derived
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.rules import Pass, renumbered
+from netgrain.closed_form.rules import Pass, affine_map, renumbered, rule
+from netgrain.closed_form.rules.affine import constant, multiplied
 from netgrain.closed_form.rules.sums import aligned, block_at, of_one_value, with_channels
 from netgrain.families.trace import Ref, Step, Unsupported, refs_in
+
+
+@rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
+def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
+    if len(values) > 1:
+        return product(step, values[0], values[1], run, divides="div" in step.name)
+    if step.name == "neg":
+        return affine_map(step, values[0], -1.0, 0.0, run)
+    value = step.args[1] if isinstance(step.args[0], Ref) else step.args[0]
+    by = constant(step, value, run)
+    if "div" in step.name:
+        if not isinstance(step.args[0], Ref):
+            raise Unsupported(f"{step.where} divides by something that depends on the input")
+        if by.numbers is None:
+            raise Unsupported(f"{step.where} divides by random numbers")
+        by = Known(1 / by.numbers)
+    return multiplied(step, values[0], by, run, lambda: run.real(value, step).double())
 
 
 def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: bool = False) -> FeatureMap:

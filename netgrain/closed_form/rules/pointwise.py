@@ -1,4 +1,4 @@
-"""What happens to each channel on its own: activations, maxima, sums, products with numbers."""
+"""What happens to each channel on its own: activations, maxima, sums."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from netgrain.closed_form.channels import ConstantChannel, NeedsMembers, ObservedChannel, Points, activated
-from netgrain.closed_form.constants import Known
 from netgrain.closed_form.feature_maps import CHANNEL, Choice, FeatureMap, Pointwise, Slope, Term
 from netgrain.closed_form.gaussian_expectations import Activation
-from netgrain.closed_form.rules import Pass, affine_map, channels_first, followed_locally, rule
-from netgrain.closed_form.rules.affine import constant, multiplied, shifted
-from netgrain.closed_form.rules.gating import product
+from netgrain.closed_form.rules import Pass, channels_first, followed_locally, rule
+from netgrain.closed_form.rules.affine import constant, shifted
 from netgrain.closed_form.rules.sums import added
 from netgrain.families.trace import Ref, Step, Unsupported
 
@@ -82,20 +80,3 @@ def _add(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if subtracts and first and not turned:
         return shifted(step, values[0], number.affine(-1.0), run)
     return shifted(step, values[0], number, run, -1.0 if subtracts else 1.0)
-
-
-@rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
-def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    if len(values) > 1:
-        return product(step, values[0], values[1], run, divides="div" in step.name)
-    if step.name == "neg":
-        return affine_map(step, values[0], -1.0, 0.0, run)
-    value = step.args[1] if isinstance(step.args[0], Ref) else step.args[0]
-    by = constant(step, value, run)
-    if "div" in step.name:
-        if not isinstance(step.args[0], Ref):
-            raise Unsupported(f"{step.where} divides by something that depends on the input")
-        if by.numbers is None:
-            raise Unsupported(f"{step.where} divides by random numbers")
-        by = Known(1 / by.numbers)
-    return multiplied(step, values[0], by, run, lambda: run.real(value, step).double())
