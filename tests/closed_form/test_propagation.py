@@ -270,7 +270,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "recurrent": (lambda: S(nn.GRU(8, 4)), "'0' .GRU. has no closed form"),
     "nothing of the input": (lambda: Forward(lambda m, x: m["a"](torch.ones(len(x), 8)), a=lin(8, 2)), "not a tensor"),
 }
-SHAPES = {"attention": (3, 8), "instance norm": (1, 8), "depthwise after an activation": (1, 8)}
+SHAPES = {"attention": (3, 8), "instance norm": (1, 8)}
 
 
 @pytest.mark.parametrize("name", REFUSED)

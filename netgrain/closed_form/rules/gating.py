@@ -48,6 +48,7 @@ def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: boo
     if len(a.axes) != len(b.axes):
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
     a, b = with_channels([a, b], step, run)
+    exact = not divides and all(_known(block.channel) for v in (a, b) for block in v.blocks)
     a, b = _repeated(a, b, step, run), _repeated(b, a, step, run)
     b = aligned(a, b, step)
     bounds = sorted({stop for v in (a, b) for _, stop in v.spans()})
@@ -56,7 +57,7 @@ def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: boo
     pairs = [(a.blocks[i], b.blocks[j]) for i, j in owners]
     counts = [stop - start for start, stop in zip(starts, bounds, strict=True)]
     if not run.observing:
-        blocks = [_of_zero(step, u, v, n, divides) for (u, v), n in zip(pairs, counts, strict=True)]
+        blocks = [_of_zero(step, u, v, n, exact) for (u, v), n in zip(pairs, counts, strict=True)]
     else:
         blocks = [_observed_block(u, v, n) for (u, v), n in zip(pairs, counts, strict=True)]
     y = FeatureMap(a.axes, a.sizes, tuple(blocks), step)
@@ -97,12 +98,12 @@ def _each_way(
     return [(values[k], owners[k], pair[k], pair[1 - k]) for k in range(2)]
 
 
-def _of_zero(step: Step, u: ChannelBlock, v: ChannelBlock, count: int, divides: bool) -> ChannelBlock:
+def _of_zero(step: Step, u: ChannelBlock, v: ChannelBlock, count: int, exact: bool) -> ChannelBlock:
     """The product with a known zero."""
     zeros = [isinstance(w.channel, ConstantChannel) and w.channel.value == 0 for w in (u, v)]
-    zero, other = (u.channel, v.channel) if zeros[0] else (v.channel, u.channel)
-    if divides or not any(zeros) or not _known(other):
+    if not exact or not any(zeros):
         raise NeedsMembers(f"{step.where} multiplies two things that both depend on the input")
+    zero = (u if zeros[0] else v).channel
     return ChannelBlock(count, zero, u.sources | v.sources)
 
 

@@ -26,8 +26,8 @@ def excited(bias: bool, hard: bool = False) -> Callable[[], nn.Module]:
             se=SqueezeExcitation(4, nn.SiLU(), hard),
             c=nn.Conv2d(4, 2, 1, bias=False),
         )
-        for layer in (net.layers["se"].reduce, net.layers["se"].expand):
-            nn.init.normal_(layer.bias, std=2.0) if bias else nn.init.zeros_(layer.bias)
+        nn.init.zeros_(net.layers["se"].reduce.bias)
+        nn.init.normal_(net.layers["se"].expand.bias, std=2.0 if bias else 0.0)
         return net
 
     return make
@@ -40,7 +40,7 @@ def sampled(make: Callable[[], nn.Module], shape: tuple[int, ...], members: int,
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_gate_of_zero_is_exact(bias: bool) -> None:
     """s(0)² · B, and E[s²] · B where biases make the gate random: in standard errors of plain sampling."""
-    G, plain = closed(excited(bias), (1, 4, 4)), sampled(excited(bias), (1, 4, 4), 1500)
+    G, plain = closed(excited(bias), (1, 4, 4)), sampled(excited(bias), (1, 4, 4), 300)
     assert G.exact
     assert not G.about.leaves_out
     for v in (torch.ones(16), torch.eye(16)[5], images((16,))[0]):
@@ -78,7 +78,7 @@ def ratio() -> nn.Module:
 GATES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "squeeze-and-excitation": (excited(True, hard=True), (1, 4, 4)),
     "gated linear unit": (lambda: nn.Sequential(Gated(nn.Linear(6, 16), nn.SiLU(), -1), nn.Linear(8, 2)), (6,)),
-    "spatial": (spatial, (1, 4, 4)),
+    "spatial": (spatial, (1, 3, 3)),
     "division": (ratio, (6,)),
 }
 
@@ -86,13 +86,13 @@ GATES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", GATES)
 def test_gates_away_from_the_origin_have_the_right_shape(name: str) -> None:
     make, shape = GATES[name]
-    G = closed(make, shape, probe=POINT, probes=60)
-    plain = sampled(make, shape, 1000, probe=POINT, probes=2)
+    G = closed(make, shape, probe=POINT, probes=24)
+    plain = sampled(make, shape, 200, probe=POINT, probes=4)
     assert "local" in [step.kind for step in G.about.steps]
     assert any("followed at the values of members" in text for text in G.about.leaves_out)
     same = ng.corr(G, plain)
     assert same.value > 0.99 - 3 * same.stderr
-    assert 0.7 < G.trace.value / plain.trace.value < 1.4
+    assert 0.6 < G.trace.value / plain.trace.value < 1.5
 
 
 def test_an_activation_written_as_a_product_is_an_activation() -> None:
@@ -106,9 +106,9 @@ def test_an_activation_written_as_a_product_is_an_activation() -> None:
 
         return lambda: Forward(forward, a=nn.Linear(6, 8), b=nn.Linear(8, 8), c=nn.Linear(8, 2))
 
-    written = closed(net(True), (6,), probe=POINT, probes=40)
+    written = closed(net(True), (6,), probe=POINT, probes=24)
     assert "local" not in [step.kind for step in written.about.steps]
-    plain = sampled(net(False), (6,), 1000, probe=POINT, probes=2)
+    plain = sampled(net(False), (6,), 200, probe=POINT, probes=4)
     same = ng.corr(written, plain)
     assert same.value > 0.995 - 3 * same.stderr
     assert abs(written.trace.value / plain.trace.value - 1) < 0.15
@@ -118,5 +118,5 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     def make() -> nn.Module:
         return Forward(lambda m, x: m["a"](x) * m["b"](x)[:, 0], a=nn.Conv1d(1, 4, 3), b=nn.Conv1d(1, 4, 3))
 
-    with pytest.raises(ng.NetgrainError, match="combines shapes|batch"):
+    with pytest.raises(ng.NetgrainError, match="combines shapes"):
         closed(make, (1, 6))
