@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from netgrain.closed_form.channels import Channel, ObservedChannel, Points, moved_or_none, sum_or_none
@@ -102,6 +103,7 @@ class FeatureMap:
     holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
     terms: list[list[Term]] = field(default_factory=list)
     parts: tuple[Part, ...] = ()  # this value as a sum of linear maps of those before it, where it is one
+    pointwise: Pointwise | None = None  # this value as a function of another one, entry by entry, of real members
 
     def __post_init__(self) -> None:
         self.terms = [[] for _ in self.blocks]
@@ -154,6 +156,22 @@ class Part:
     root: FeatureMap
     gain: float = 1.0
     maps: tuple[tuple[int, Tensor], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise:
+    """A function of each entry of `root`, and its slopes in a block of channels: (points or 1, channels, positions)."""
+
+    root: FeatureMap
+    slopes: Callable[[int], Tensor]
+
+    @classmethod
+    def of(cls, x: FeatureMap) -> Pointwise:
+        return cls(x, lambda _: torch.ones(1, 1, 1, dtype=torch.float64)) if x.pointwise is None else x.pointwise
+
+    def then(self, slopes: Callable[[int], Tensor | float]) -> Pointwise:
+        """With one more function behind it."""
+        return Pointwise(self.root, lambda block: self.slopes(block) * slopes(block))
 
 
 def where(step: Step | None) -> str:
@@ -256,7 +274,8 @@ def _regrouped(
 def renamed(value: FeatureMap, axes: Axes, step: Step | None) -> FeatureMap:
     """The same positions under other tensor axes."""
     parts = (Part(value),) if axes == value.axes else ()
-    return FeatureMap(axes, value.sizes, value.blocks, step, value.receive, parts=parts)
+    same = Pointwise.of(value) if parts else None
+    return FeatureMap(axes, value.sizes, value.blocks, step, value.receive, parts=parts, pointwise=same)
 
 
 def arranged(value: FeatureMap, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> FeatureMap:

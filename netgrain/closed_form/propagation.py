@@ -231,7 +231,8 @@ class Propagation:
         return numbers
 
     def note(self, step: Step, kind: StepKind) -> None:
-        self.kinds[step.index] = kind
+        if self.kinds.get(step.index) != "local":  # nothing is worse than that
+            self.kinds[step.index] = kind
 
     def normalises(self, channels: int) -> None:
         self.smallest_norm = min(self.smallest_norm, channels)

@@ -23,8 +23,10 @@ from netgrain.families.switched_on import SwitchedOn
 from netgrain.families.trace import Unsupported
 from netgrain.families.wrapped import Call
 from netgrain.geometry.closed import closed_form_geometry
+from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import random_inputs
+from netgrain.geometry.moment_forms import scaled_with_parts
 from netgrain.geometry.options import DEFAULT_TOLERANCE, EndLayer, Method, Options
 from netgrain.geometry.pilot import Pilot, decisive, not_shown
 from netgrain.geometry.provenance import ProbeUsed, Provenance
@@ -35,6 +37,7 @@ from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.memory import MemoryShortage, shortage, within
 from netgrain.runtime.units import Engine
 
+NOT_COMPARED = "not compared with sampled networks: its scale and some directions may be off (method='auto' compares)"
 NARROW = 4  # channels below which a wide limit is not taken without being asked for
 
 
@@ -266,14 +269,29 @@ def _best(reading: Reading, asked: Options) -> Geometry:
         if not G.about.leaves_out:
             return G
         tolerance = DEFAULT_TOLERANCE if asked.tolerance is None else asked.tolerance
-        seen = decisive(Pilot.of(reading.make, asked).agreements(lambda _: G.form), tolerance)
+        local = any(step.kind == "local" for step in G.about.steps)
+        pilot = Pilot.of(reading.make, asked)
+        seen = decisive(pilot.agreements(lambda _: G.form, leading=not local), tolerance, free_scale=local)
         if seen.within(tolerance):
             return _remarked(
                 G, f"within the tolerance {tolerance:g}, as {seen.members} sampled members show{seen.remarks}"
             )
+        if local and seen.shape_within(tolerance):
+            return _scaled(G, seen.corr, pilot.trace(seen, tolerance))
         left = "; ".join(G.about.leaves_out)
         why = f"the closed form leaves something out ({left}) and {not_shown(seen, tolerance)}"
     return _remarked(sampled(reading, asked), f"sampled because {why}")
+
+
+def _scaled(G: Geometry, corr: Estimate, trace: Estimate) -> Geometry:
+    """A closed form whose shape members show to be right, with the trace that they have themselves."""
+    ratio = trace.value / G.trace.value
+    error = math.hypot(G.scale_error, trace.stderr / trace.value)
+    return _remarked(
+        replace(G, form=scaled_with_parts(G.form, ratio), scale_error=error),
+        f"its scale, {ratio:.3g} times that of the closed form, is measured on {trace.n} sampled members; "
+        f"the shape agrees with theirs (Corr {corr.value:.4f} ± {corr.stderr:.4f})",
+    )
 
 
 def _sampled_at_once(reading: Reading, asked: Options) -> bool:
@@ -290,11 +308,12 @@ def _remarked(G: Geometry, remark: str) -> Geometry:
 def closed_form(reading: Reading, asked: Options) -> Geometry:
     """The closed form, or one sentence that names the layer without one and the way out."""
     try:
-        return _propagated(reading, asked)
+        G = _propagated(reading, asked)
     except Unsupported as e:
         # what is wrong with the model itself comes first
         _check_member(reading.member, asked)
         raise NetgrainError(f"there is no closed form: {e}; use method='sampled' (or 'auto').") from e
+    return _remarked(G, NOT_COMPARED) if G.about.leaves_out else G
 
 
 def _propagated(reading: Reading, asked: Options, narrowest: int = 0) -> Geometry:

@@ -119,3 +119,14 @@ def without_parts(form: Form) -> Form:
     if isinstance(form, Spread):
         return Spread(without_parts(form.source), form.stem)
     return Dense(form.dense()) if form.parts else form
+
+
+def scaled_with_parts(form: Form, factor: float) -> Form:
+    """factor · G with the parts that its error bars are made of."""
+    if isinstance(form, Kronecker):
+        return form.around(scaled_with_parts(form.core, factor))
+    if isinstance(form, Spread):
+        return Spread(scaled_with_parts(form.source, factor), form.stem)
+    if isinstance(form, Dense) and form.pieces is not None:
+        return Dense(form.matrix * factor, form.pieces * factor, form.per_part)
+    return form.scaled(factor)

@@ -1,11 +1,14 @@
 """A few dozen members judge an estimate."""
 
+import math
+
 import pytest
 from torch import Tensor, nn
 
 import netgrain as ng
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.pilot import PilotComparison, decisive
+from tests.random_layers import Gated
 
 
 def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
@@ -50,3 +53,30 @@ def test_what_is_shown_and_what_is_left_open() -> None:
     assert decisive(iter([left_open, left_open]), 0.02) is left_open
     along = {"a": Estimate(1.5, 0.1), "b": Estimate(1.5, 0.2), "c": Estimate(1.05, 0.001)}
     assert PilotComparison(24, corr, corr, along).remarks == "; along a sampled over estimated is 1.50 ± 0.10"
+
+
+def test_the_scale_of_a_local_closed_form_is_that_of_members() -> None:
+    """A gated unit on few inputs: the shape is right and the scale is not."""
+
+    def make() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(6, 32), nn.GELU(), Gated(nn.Linear(32, 64), nn.SiLU(), -1), nn.Linear(32, 40))
+
+    G = ng.average_geometry(make, (6,), probe=ng.Gaussian(1.0), tolerance=0.05, workers=1)
+    plain = ng.average_geometry(make, (6,), probe=ng.Gaussian(1.0), members=200, probes=4, seed=7, workers=1)
+    assert G.method == "closed-form"
+    assert "is measured on" in G.about.remarks[-1] or "within the tolerance" in G.about.remarks[-1]
+    assert abs(G.trace.value - plain.trace.value) < 4 * math.hypot(G.trace.stderr, plain.trace.stderr)
+    explicit = ng.average_geometry(make, (6,), probe=ng.Gaussian(1.0), method="closed-form")
+    assert "not compared with sampled networks" in explicit.about.remarks[-1]
+
+
+@pytest.mark.quick
+def test_only_the_shape_counts_where_the_scale_is_measured() -> None:
+    """What noise adds to Corr beyond 1 shows nothing."""
+    scale_off = PilotComparison(24, Estimate(0.99, 0.004), Estimate(1.3, 0.03))
+    noisy = PilotComparison(24, Estimate(1.05, 0.03), Estimate(1.0, 0.01))
+    assert scale_off.shape_within(0.02)
+    assert not scale_off.shape_outside(0.02)
+    assert not noisy.shape_within(0.02)
+    assert decisive(iter([noisy, scale_off]), 0.001, free_scale=True) is scale_off
+    assert decisive(iter([scale_off, noisy]), 0.02, free_scale=True) is scale_off

@@ -17,13 +17,14 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from netgrain.closed_form.channels import Channel, ConstantChannel, summed
+from netgrain.closed_form.channels import Channel, ConstantChannel, NeedsMembers, summed
 from netgrain.closed_form.feature_maps import (
     CHANNEL,
     Axes,
     ChannelBlock,
     FeatureMap,
     Part,
+    Pointwise,
     StepKind,
     Term,
     arranged,
@@ -138,7 +139,16 @@ def affine_map(step: Step, x: FeatureMap, gain: float, shift: float, run: Pass) 
         if gain != 0:
             x.receive(block, term.scaled(gain**2))
 
-    return FeatureMap(x.axes, x.sizes, blocks, step, send, parts=(Part(x, gain),) if shift == 0 else ())
+    parts = (Part(x, gain),) if shift == 0 else ()
+    along = Pointwise.of(x).then(lambda _: gain)
+    return FeatureMap(x.axes, x.sizes, blocks, step, send, parts=parts, pointwise=along)
+
+
+def followed_locally(step: Step, why: str, run: Pass) -> None:
+    """Note a step without a formula, which is followed at the values of members."""
+    if not run.observing:
+        raise NeedsMembers(f"{step.where} {why}")
+    run.note(step, "local")
 
 
 for _file in pkgutil.iter_modules(__path__):  # after everything that a file of rules imports from here

@@ -25,7 +25,7 @@ from netgrain.closed_form.channels import (
 )
 from netgrain.closed_form.computed_weights import weight_law
 from netgrain.closed_form.constants import Known, LawOf, known
-from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, renamed
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Pointwise, renamed
 from netgrain.closed_form.moments import Moment, identity, ones
 from netgrain.closed_form.rules import Pass, affine_map, rule
 from netgrain.closed_form.rules.sums import added
@@ -152,7 +152,8 @@ def shifted(step: Step, x: FeatureMap, by: Known, run: Pass, sign: float = 1.0) 
         points = x.blocks[0].channel
         assert isinstance(points, Points)
         block = replace(x.blocks[0], channel=points.mapped(lambda values: values * sign, number))
-        return FeatureMap(x.axes, x.sizes, (block,), step, x.receive)
+        along = Pointwise.of(x).then(lambda _: sign)
+        return FeatureMap(x.axes, x.sizes, (block,), step, x.receive, pointwise=along)
     if number is not None:
         return affine_map(step, x, sign, number, run)
     if sign != 1:
@@ -163,7 +164,7 @@ def shifted(step: Step, x: FeatureMap, by: Known, run: Pass, sign: float = 1.0) 
         replace(b, channel=_shifted_channel(step, b, p, by, run), fresh=b.fresh and centred)
         for b, p in zip(x.blocks, parts, strict=True)
     )
-    return FeatureMap(x.axes, x.sizes, blocks, step, x.receive)
+    return FeatureMap(x.axes, x.sizes, blocks, step, x.receive, pointwise=Pointwise.of(x))
 
 
 def _shifted_channel(step: Step, block: ChannelBlock, entries: Tensor, by: Known, run: Pass) -> Channel:

@@ -1,15 +1,16 @@
-"""What happens to each channel on its own: activations, maxima, sums, products with numbers."""
+"""What happens to each channel on its own: activations, maxima, sums."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from netgrain.closed_form.channels import ConstantChannel, NeedsMembers, Points, activated
-from netgrain.closed_form.constants import Known
-from netgrain.closed_form.feature_maps import CHANNEL, Choice, FeatureMap, Slope, Term
+from torch import Tensor
+
+from netgrain.closed_form.channels import ConstantChannel, NeedsMembers, ObservedChannel, Points, activated
+from netgrain.closed_form.feature_maps import CHANNEL, Choice, FeatureMap, Pointwise, Slope, Term
 from netgrain.closed_form.gaussian_expectations import Activation
-from netgrain.closed_form.rules import Pass, affine_map, channels_first, rule
-from netgrain.closed_form.rules.affine import constant, multiplied, shifted
+from netgrain.closed_form.rules import Pass, channels_first, followed_locally, rule
+from netgrain.closed_form.rules.affine import constant, shifted
 from netgrain.closed_form.rules.sums import added
 from netgrain.families.trace import Ref, Step, Unsupported
 
@@ -21,7 +22,7 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
             raise Unsupported(f"{step.where} is an activation of the input itself")
         channel = b.channel if run.observing else activated(activation, b.channel)
         if b.narrow and not isinstance(b.channel, ConstantChannel):
-            raise Unsupported(f"{step.where} follows {b.narrow}, whose few weights per channel never become Gaussian")
+            followed_locally(step, f"follows {b.narrow}, whose few weights per channel never become Gaussian", run)
         if not activation.continuous:
             run.leaves_out(f"{step.where} jumps, which gradients do not see")
         blocks.append(replace(b, channel=channel, fresh=False))
@@ -29,12 +30,17 @@ def elementwise(step: Step, x: FeatureMap, activation: Activation, run: Pass) ->
     def send(block: int, term: Term) -> None:
         of = x.blocks[block].channel
         if term.averaged and not isinstance(of, ConstantChannel):
-            raise Unsupported(f"{step.where} lies below a pool with another activation above it and no weights between")
+            followed_locally(step, "lies below a pool with another activation above it and no weights between", run)
         x.receive(block, term.through(slopes[id(of)]))
+
+    def slope(block: int) -> Tensor:
+        of = x.blocks[block].channel
+        assert isinstance(of, ObservedChannel)
+        return activation.derivative(of.values)
 
     # one object per place, so that gradients that took the same way are recognised
     slopes = {id(b.channel): Slope(activation, b.channel, step) for b in x.blocks}
-    return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send)
+    return FeatureMap(x.axes, x.sizes, tuple(blocks), step, send, pointwise=Pointwise.of(x).then(slope))
 
 
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -53,7 +59,7 @@ def _max_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
 
     def send(block: int, term: Term) -> None:
         if term.averaged:
-            raise Unsupported(f"{step.where} lies below a pool with an activation above it and no weights between")
+            followed_locally(step, "lies below a pool with an activation above it and no weights between", run)
         x.receive(block, term.through(choices[block]))
 
     blocks = tuple(replace(b, fresh=False) for b in x.blocks)
@@ -74,20 +80,3 @@ def _add(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     if subtracts and first and not turned:
         return shifted(step, values[0], number.affine(-1.0), run)
     return shifted(step, values[0], number, run, -1.0 if subtracts else 1.0)
-
-
-@rule("mul", "rmul", "imul", "div", "truediv", "itruediv", "true_divide", "multiply", "neg")
-def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    if len(values) > 1:
-        raise Unsupported(f"{step.where} multiplies two things that both depend on the input")
-    if step.name == "neg":
-        return affine_map(step, values[0], -1.0, 0.0, run)
-    value = step.args[1] if isinstance(step.args[0], Ref) else step.args[0]
-    by = constant(step, value, run)
-    if "div" in step.name:
-        if not isinstance(step.args[0], Ref):
-            raise Unsupported(f"{step.where} divides by something that depends on the input")
-        if by.numbers is None:
-            raise Unsupported(f"{step.where} divides by random numbers")
-        by = Known(1 / by.numbers)
-    return multiplied(step, values[0], by, run, lambda: run.real(value, step).double())

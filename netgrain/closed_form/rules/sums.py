@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import Channel, ConstantChannel, GaussianChannel, Moved, ObservedChannel, summed
+from netgrain.closed_form.channels import (
+    Channel,
+    ConstantChannel,
+    GaussianChannel,
+    Moved,
+    NeedsMembers,
+    ObservedChannel,
+    summed,
+)
 from netgrain.closed_form.feature_maps import (
     CHANNEL,
     ChannelBlock,
     FeatureMap,
+    Gain,
     Part,
+    Pointwise,
     Term,
     arranged,
     renamed,
 )
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.rules import Pass, rule
+from netgrain.closed_form.rules import Pass, followed_locally, renumbered, rule
 from netgrain.families.trace import Step, Unsupported
 
 
@@ -27,12 +40,16 @@ def added(step: Step, a: FeatureMap, b: FeatureMap, sign: float, run: Pass) -> F
     for kept, gone in ((a, b), (b, a)):
         if stays_zero(gone, run) and kept.shape() == gone.shape() and (kept is a or sign == 1):
             return renamed(kept, kept.axes, step)
-    b = _like(a, b, step)
+    a, b = with_channels([a, b], step, run)
+    b = aligned(a, b, step)
     summands = (Part(a), Part(b, sign))
-    if len(a.blocks) == len(b.blocks) == 1 and a.blocks[0].sources & b.blocks[0].sources:
-        made = _of_common_roots(step, a, _apart(step, summands), run)
+    tied = len(a.blocks) == len(b.blocks) == 1 and a.blocks[0].sources & b.blocks[0].sources
+    if tied and (parts := _apart(summands)) is not None:
+        made = _of_common_roots(step, a, parts, run)
         made.parts = summands
         return made
+    if run.observing and (together := of_one_value(step, a, b, lambda _: (1.0, sign))) is not None:
+        return together
     bounds = sorted({stop for v in (a, b) for _, stop in v.spans()})
     blocks: list[ChannelBlock] = []
     owners: list[tuple[int, int]] = []
@@ -40,7 +57,7 @@ def added(step: Step, a: FeatureMap, b: FeatureMap, sign: float, run: Pass) -> F
     for stop in bounds:
         i, j = block_at(a, start), block_at(b, start)
         u, v = a.blocks[i], b.blocks[j]
-        _check_apart(step, u, v)
+        _check_apart(step, u, v, run)
         channel = u.channel if run.observing else summed(u.channel, v.channel.scaled(sign))
         blocks.append(
             ChannelBlock(stop - start, channel, u.sources | v.sources, u.fresh and v.fresh, u.narrow or v.narrow)
@@ -56,13 +73,40 @@ def added(step: Step, a: FeatureMap, b: FeatureMap, sign: float, run: Pass) -> F
     return FeatureMap(a.axes, a.sizes, tuple(blocks), step, send, parts=summands)
 
 
-def _check_apart(step: Step, u: ChannelBlock, v: ChannelBlock) -> None:
-    """Gradients of two summands add up where one of them is centred given the other."""
+def _check_apart(step: Step, u: ChannelBlock, v: ChannelBlock, run: Pass) -> None:
+    """Gradients of two summands add up where one of them is centred given the other; else nearly so."""
     if u.sources & v.sources:
-        raise Unsupported(f"{step.where} adds two functions of the same channels")
+        followed_locally(step, "adds two functions of the same channels", run)
     fixed = all(isinstance(w.channel, ConstantChannel) for w in (u, v))
     if not (u.fresh or v.fresh) and not fixed and u.sources and v.sources:
-        raise Unsupported(f"{step.where} adds a branch that ends in an activation")
+        followed_locally(step, "adds a branch that ends in an activation", run)
+
+
+def of_one_value(
+    step: Step, a: FeatureMap, b: FeatureMap, slopes: Callable[[int], tuple[Tensor | float, Tensor | float]]
+) -> FeatureMap | None:
+    """A function of two values that both act on the entries of a third one: its slopes are added, not their squares.
+
+    slopes: by a and by b, in a block of channels. None where there is no such third value.
+    """
+    one, other = Pointwise.of(a), Pointwise.of(b)
+    root = one.root
+    if root is not other.root or any(len(v.blocks) != len(root.blocks) or v.axes != root.axes for v in (a, b)):
+        return None
+
+    def together(block: int) -> Tensor:
+        by_a, by_b = slopes(block)
+        return one.slopes(block) * by_a + other.slopes(block) * by_b
+
+    gains = [Gain(together(i), step) for i in range(len(root.blocks))]
+    blocks = tuple(replace(block, fresh=False) for block in root.blocks)
+
+    def send(block: int, term: Term) -> None:
+        root.receive(block, term.through(gains[block]))
+
+    return FeatureMap(
+        root.axes, root.sizes, blocks, step, send, pointwise=Pointwise(root, lambda block: gains[block].values)
+    )
 
 
 def is_nothing(x: FeatureMap) -> bool:
@@ -76,7 +120,7 @@ def stays_zero(x: FeatureMap, run: Pass) -> bool:
     return is_nothing(x) and (zero or run.observing)
 
 
-def _apart(step: Step, parts: Sequence[Part]) -> list[Part]:
+def _apart(parts: Sequence[Part]) -> list[Part] | None:
     """The summands in terms of values that share no channels, or are one and the same; the nearest such ones."""
     found = list(parts)
     while tied := [
@@ -84,10 +128,10 @@ def _apart(step: Step, parts: Sequence[Part]) -> list[Part]:
     ]:
         latest = max((p for p in tied if p.root.parts), key=lambda p: _index(p.root), default=None)
         if latest is None:
-            raise Unsupported(f"{step.where} adds two functions of the same channels")
+            return None
         new = [_composed(latest, part) for part in latest.root.parts]
         if any(len(p.root.blocks) > 1 or p.root.axes != parts[0].root.axes for p in new):
-            raise Unsupported(f"{step.where} adds two functions of the same channels")
+            return None
         found = [p for p in found if p is not latest] + new
     return found
 
@@ -111,7 +155,7 @@ def _of_common_roots(step: Step, like: FeatureMap, parts: Sequence[Part], run: P
     groups = [[part for part in parts if part.root is root] for root in roots]
     for i, root in enumerate(roots):
         for other in roots[:i]:
-            _check_apart(step, root.blocks[0], other.blocks[0])
+            _check_apart(step, root.blocks[0], other.blocks[0], run)
 
     def mapped(m: Moment, group: Sequence[Part], back: bool) -> Moment:
         total: Moment | None = None
@@ -185,7 +229,39 @@ def block_at(x: FeatureMap, channel: int) -> int:
     return next(i for i, (start, stop) in enumerate(x.spans()) if start <= channel < stop)
 
 
-def _like(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
+def with_channels(values: Sequence[FeatureMap], step: Step, run: Pass) -> list[FeatureMap]:
+    """The same, where the axis that holds the channels of some of them holds positions of the input in others."""
+    axis = next((k for v in values for k, atoms in enumerate(v.axes) if atoms == (CHANNEL,)), None)
+    if axis is None:
+        return list(values)
+    bare = [v.channels == 1 and axis < len(v.axes) and not any(CHANNEL in atoms for atoms in v.axes) for v in values]
+    return [_as_channels(v, axis, step, run) if is_bare else v for v, is_bare in zip(values, bare, strict=True)]
+
+
+def _as_channels(x: FeatureMap, axis: int, step: Step, run: Pass) -> FeatureMap:
+    """The input with one of its axes as channels: what independent weights above send back differs between them."""
+    (block,) = x.blocks
+    atoms = x.axes[axis]
+    kept = [k for k in range(len(x.sizes)) if k not in atoms]
+    sizes = tuple(x.sizes[k] for k in kept)
+    channel: Channel
+    if run.observing:
+        channel = ObservedChannel(torch.zeros(0), sizes)
+    elif isinstance(block.channel, ConstantChannel):
+        channel = ConstantChannel(block.channel.value, sizes)
+    else:
+        raise NeedsMembers(f"{step.where} meets the input itself")
+    axes = renumbered(tuple((CHANNEL,) if k == axis else a for k, a in enumerate(x.axes)), kept)
+
+    def send(_block: int, term: Term) -> None:
+        sent = run.average(term).moved(lambda m: m.with_identity(atoms, [x.sizes[k] for k in atoms]))
+        x.receive(0, replace(sent, averaged=False))
+
+    count = math.prod(x.sizes[k] for k in atoms)
+    return FeatureMap(axes, sizes, (ChannelBlock(count, channel, block.sources),), step, send)
+
+
+def aligned(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order."""
     if a.shape() != b.shape():
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
@@ -200,6 +276,7 @@ def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     axis = dim % (len(values[0].axes) + 1) - 1
     if axis < 0 or len(values) != len(step.args[0]):
         raise Unsupported(f"{step.where} joins along the batch, or with something that is not computed from the input")
+    values = with_channels(values, step, run)
     first = values[0]
     if any(v.axes[axis] != (CHANNEL,) for v in values):
         raise Unsupported(f"{step.where} joins positions")

@@ -21,7 +21,7 @@ from netgrain.closed_form.channels import (
 from netgrain.closed_form.computed_weights import row_sums, row_sums_back, seen_inputs, weight_law
 from netgrain.closed_form.feature_maps import CHANNEL, Axes, ChannelBlock, FeatureMap, Term, arranged
 from netgrain.closed_form.moments import Full, Moment, ones
-from netgrain.closed_form.rules import Pass, arguments, per_axis, renumbered, rule
+from netgrain.closed_form.rules import Pass, arguments, followed_locally, per_axis, renumbered, rule
 from netgrain.closed_form.rules.affine import only_bias
 from netgrain.closed_form.rules.sums import stays_zero
 from netgrain.families.convolution import Taps
@@ -121,7 +121,7 @@ def _weighted(
     bias_law = None if bias is None else weight_law(bias, law_of, step.where).law
     depthwise = groups > 1 and groups == x.channels
     if groups > 1 and not depthwise and len(x.blocks) > 1:
-        raise Unsupported(f"{step.where} groups channels of different kinds")
+        followed_locally(step, "groups channels of different kinds", run)
     inside = x.sizes[:count]
 
     def forward(m: Moment) -> Moment:
