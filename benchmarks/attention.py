@@ -28,6 +28,7 @@ from measure import machine
 from torch import Tensor, nn
 
 import netgrain as ng
+from netgrain.families.logits import logits_of
 from netgrain.families.prepared import prepared
 from netgrain.geometry.forms import Form
 from netgrain.models.timm_models import import_timm
@@ -143,6 +144,18 @@ def ratio_over_parts(form: Form, means: Tensor, tokens: int) -> tuple[float, flo
     return whole, math.sqrt((len(left) - 1) * float(left.var(correction=0)))
 
 
+class Logits(nn.Module):
+    """A model's logits, found where it returns more."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = logits_of(self.model(x), x)
+        return y
+
+
 def measured_case(case: Case, seeds: int, budget: float) -> dict[str, Any]:
     make = case.make()
     shape = case.shape
@@ -155,8 +168,8 @@ def measured_case(case: Case, seeds: int, budget: float) -> dict[str, Any]:
     means, tokens = token_means(case, G.input_shape)
     ratios = [ratio_of(g, means, tokens) for g in found]
     error = statistics.stdev(ratios) / math.sqrt(seeds)
-    plain = prepared(make, shape, at=case.at)
-    *_, R = references(plain, G.input_shape, f"gaussian:{SIGMA}", most=MOST, budget=budget, large=G.d > LARGE)
+    family = prepared(make, shape, at=case.at)
+    *_, R = references(lambda: Logits(family()), G.input_shape, f"gaussian:{SIGMA}", most=MOST, budget=budget, large=G.d > LARGE)
     corr = corr_with(G, R)
     theirs, their_error = ratio_over_parts(R.form, means, tokens)
     return {

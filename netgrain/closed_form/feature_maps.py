@@ -16,11 +16,10 @@ from torch import Tensor
 
 from netgrain.closed_form.channels import Channel, ObservedChannel, Points, moved_or_none, sum_or_none
 from netgrain.closed_form.gaussian_expectations import Activation
+from netgrain.closed_form.layouts import BATCH, CHANNEL, Axes, Layout
 from netgrain.closed_form.moments import Moment
 from netgrain.families.trace import Step, Unsupported
 
-CHANNEL = -1
-Axes = tuple[tuple[int, ...], ...]
 StepKind = Literal["exact", "wide limit", "observed", "local"]  # how well a step is followed
 
 
@@ -92,7 +91,10 @@ class ChannelBlock:
 
 @dataclass(eq=False)
 class FeatureMap:
-    """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it."""
+    """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it.
+
+    Where it has a layout, `axes` are not those of the tensor, and only rules that know of layouts see it (`laid_out`).
+    """
 
     axes: Axes
     sizes: tuple[int, ...]  # of the position atoms 0, 1, …
@@ -100,6 +102,7 @@ class FeatureMap:
     step: Step | None = None
     send: Callable[[int, Term], None] = lambda _block, _term: None  # to the values this one was made of
     holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
+    layout: Layout | None = None  # of the tensor, where the batch is not simply in front or the channel is split
     terms: list[list[Term]] = field(default_factory=list)
     parts: tuple[Part, ...] = ()  # this value as a sum of linear maps of those before it, where it is one
 
@@ -135,16 +138,26 @@ class FeatureMap:
             yield start, start + b.channels
             start += b.channels
 
+    def whole(self) -> Layout:
+        """The layout of the tensor, with its batch."""
+        return Layout(((BATCH,), *self.axes)) if self.layout is None else self.layout
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of this shape, batch and all, may be this one."""
+        if self.layout is None:
+            return self.shape() == shape[1:]
+        batch, left = divmod(math.prod(shape), math.prod((self.channels, *self.sizes)))
+        return left == 0 and self.layout.shape(batch, self.channels, self.sizes) == shape
+
     def observed(self, tensor: Tensor) -> list[ObservedChannel]:
-        """A real tensor (points, *shape) as channels, one per block."""
-        n = len(tensor)
-        atoms = [a for axis in self.axes for a in axis]
-        split = tensor.double().reshape(n, *(self.size(a) for a in atoms))
-        has_channel = CHANNEL in atoms
-        order = [1 + atoms.index(CHANNEL)] if has_channel else []
-        order += [1 + atoms.index(k) for k in range(len(self.sizes))]
-        flat = split.permute(0, *order).reshape(n, self.channels if has_channel else 1, -1)
+        """A real tensor of this layout as channels, one per block."""
+        flat = self.whole().read(tensor, self.channels, self.sizes)
         return [ObservedChannel(flat[:, a:b], self.sizes) for a, b in self.spans()]
+
+    def beside(self, tensor: Tensor) -> list[Tensor]:
+        """A tensor over the axes as (channels, positions), one per block."""
+        (flat,) = Layout(((BATCH,), *self.axes)).read(tensor[None], self.channels, self.sizes)
+        return [flat[a:b] for a, b in self.spans()]
 
 
 @dataclass(frozen=True, eq=False)

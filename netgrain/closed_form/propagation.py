@@ -99,7 +99,7 @@ class Propagation:
             inputs = [values.get(ref) or self._unseen(ref) for ref in refs_in((step.args, step.kwargs))]
             made = _apply(step, inputs, self)
             for item, value in enumerate(made):
-                if value.shape() != step.shapes[item][1:]:
+                if not value.fits(step.shapes[item]):
                     raise Unsupported(f"{step.where} has a shape that was not understood")
                 # several names for one value: each place collects its own gradients
                 value = replace(value, step=step, holds=True)

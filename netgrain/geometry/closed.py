@@ -223,7 +223,7 @@ class _Job:
         if isinstance(place.probe, Data) and done >= len(place.probe.X) and not way.observing:
             form = without_parts(form)
         members, averaged = done if way.observing else 0, 0 if place.at_origin else done
-        return self._geometry(form, place, run, members, averaged, way.leaves_out)
+        return self._geometry(form, place, run, members, averaged, (*way.leaves_out, *_local(run)))
 
     def _way(self, place: Resolved) -> _Way:
         """How points are passed, found at the largest of the first eight: at a point of zeros nothing would show."""
@@ -375,6 +375,15 @@ def _reaches(goal: float, form: Form) -> bool:
     rank = core.trace() ** 2 / core.norm2()
     margin = 1 + MARGIN * math.sqrt(2 / ((form.parts - 1) * rank))
     return (1 - found**2) * margin <= 1 - goal**2
+
+
+def _local(run: Propagation) -> tuple[str, ...]:
+    """What is left out by steps that are followed at the values of members only."""
+    found = [where for kind, where in run.steps() if kind == "local"]
+    if not found:
+        return ()
+    count = "one step without a formula is" if len(found) == 1 else f"{len(found)} steps without a formula are"
+    return (f"{count} followed at the values of members ({'' if len(found) == 1 else 'first '}{found[0]})",)
 
 
 def _apart(size: str) -> str:
