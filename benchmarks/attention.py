@@ -1,9 +1,9 @@
 """Attention: the default call against plain sampling of other members, at Gaussian points.
 
 Tokens of these networks are exchangeable, so G = (aI + b·11ᵀ) ⊗ I over tokens. Corr hardly sees the small eigenvalue a;
-the ratio b/a does. The table has the processor seconds of a default call, its method, Corr with the reference (corrected
-for noise) and b/a of both: of the default call as mean and standard error over some seeds, of the reference over its
-members. "standard errors" is the difference of the two ratios.
+the ratio b/a does. The table has the processor seconds of a default call, its method, Corr with the reference
+(corrected for noise) and b/a of both: of the default call as mean and standard error over some seeds, of the reference
+over its members. "standard errors" is the difference of the two ratios.
 
     python benchmarks/attention.py [--seeds 4] [--budget 120] [--only NAME ...] [--out out/bench]
 """
@@ -169,7 +169,9 @@ def measured_case(case: Case, seeds: int, budget: float) -> dict[str, Any]:
     ratios = [ratio_of(g, means, tokens) for g in found]
     error = statistics.stdev(ratios) / math.sqrt(seeds)
     family = prepared(make, shape, at=case.at)
-    *_, R = references(lambda: Logits(family()), G.input_shape, f"gaussian:{SIGMA}", most=MOST, budget=budget, large=G.d > LARGE)
+    *_, R = references(
+        lambda: Logits(family()), G.input_shape, f"gaussian:{SIGMA}", most=MOST, budget=budget, large=G.d > LARGE
+    )
     corr = corr_with(G, R)
     theirs, their_error = ratio_over_parts(R.form, means, tokens)
     return {

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from netgrain.closed_form.channels import Channel, ObservedChannel, Points, moved_or_none, sum_or_none
 from netgrain.closed_form.gaussian_expectations import Activation
-from netgrain.closed_form.layouts import BATCH, CHANNEL, Axes, Layout
+from netgrain.closed_form.layouts import BATCH, Layout
+from netgrain.closed_form.layouts import CHANNEL as CHANNEL
+from netgrain.closed_form.layouts import Axes as Axes
 from netgrain.closed_form.moments import Moment
 from netgrain.families.trace import Step, Unsupported
 

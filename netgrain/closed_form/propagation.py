@@ -23,9 +23,11 @@ from netgrain.closed_form.channels import (
 )
 from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
 from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
-from netgrain.closed_form.rules import RULES, Pass
+from netgrain.closed_form.rules import KNOW_LAYOUTS, RULES, Pass
 from netgrain.closed_form.rules.affine import live_refs, nothing
+from netgrain.closed_form.rules.attention import Scores, on_scores
 from netgrain.closed_form.rules.pointwise import elementwise
+from netgrain.closed_form.rules.rearranging import inside_layout
 from netgrain.families.activations import recorded_activation
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
@@ -282,13 +284,22 @@ class Propagation:
 def _apply(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     """The values that a step makes of others."""
     activation = recorded_activation(step)
+    moved = any(v.layout is not None for v in values)
     if activation is not None and len(values) == 1:
-        return [elementwise(step, values[0], with_moments(activation), run)]
+        phi = with_moments(activation)
+        if moved:
+            return [inside_layout(step, values, lambda v: elementwise(step, v[0], phi, run), run, entrywise=True)]
+        return [elementwise(step, values[0], phi, run)]
     found = RULES.get(step.name)
     if found is None:
         raise Unsupported(f"{step.where} has no closed form")
     try:
-        out = found(step, values, run)
+        if any(isinstance(v, Scores) for v in values):
+            out: FeatureMap | list[FeatureMap] = on_scores(step, values, run)
+        elif moved and step.name not in KNOW_LAYOUTS:
+            out = inside_layout(step, values, lambda v: found(step, v, run), run)
+        else:
+            out = found(step, values, run)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as e:
         if isinstance(e, NetgrainError):
             raise

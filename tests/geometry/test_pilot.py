@@ -26,9 +26,7 @@ def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
             out: Tensor = self.last((tokens + mixed).mean(1))
             return out
 
-    G = ng.average_geometry(
-        Attending, (1, 8, 8), method="sampled", probe=ng.Gaussian(0.5), tolerance=0.05, workers=1
-    )
+    G = ng.average_geometry(Attending, (1, 8, 8), method="sampled", probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
     assert "first layer integrated" in G.about.averaged
     plain = ng.average_geometry(
         Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=160, first_layer="never", workers=1, seed=1

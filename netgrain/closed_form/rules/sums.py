@@ -18,7 +18,7 @@ from netgrain.closed_form.feature_maps import (
     renamed,
 )
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.rules import Pass, rule
+from netgrain.closed_form.rules import Pass
 from netgrain.families.trace import Step, Unsupported
 
 
@@ -194,8 +194,7 @@ def _like(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     return _like_positions(a, b, step, "combines")
 
 
-@rule("cat", "concat", "concatenate")
-def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
+def joined_channels(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
     axis = dim % (len(values[0].axes) + 1) - 1
     if axis < 0 or len(values) != len(step.args[0]):
