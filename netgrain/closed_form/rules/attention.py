@@ -29,10 +29,16 @@ from netgrain.closed_form.rules import Pass, arguments, rule
 from netgrain.closed_form.rules.rearranging import EACH_ENTRY, PRODUCTS, SUMS, bare, laid_out
 from netgrain.closed_form.rules.tokens import times_weight
 from netgrain.closed_form.rules.weighted import linear_map
-from netgrain.families.trace import Other, Ref, Step, Unsupported, Weight
+from netgrain.families.trace import Other, Ref, Step, Trace, Unsupported, Weight
 
 NOTHING_LEFT = -1e4  # what is filled in with less is not attended to
+FUSED = {"scaled_dot_product_attention", "multi_head_attention_forward"}
 VIEWS = {"view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"}
+
+
+def first_attention(trace: Trace) -> Step | None:
+    """Where a network attends for the first time."""
+    return next((step for step in trace.steps if step.name in FUSED or step.name == "softmax"), None)
 
 
 # --- real tensors by heads --------------------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ def attended(step: Step, q: Heads, k: Heads, v: Heads, A: Tensor, scales: Tensor
         term = run.average(term)
         B = q.matrices(term.moment)
         check_room(math.prod(base.sizes), len(B))
-        for heads, moment in zip((v, q, k), _sent_back(B, q.numbers, k.numbers, v.numbers, A, scales), strict=True):
+        for heads, moment in zip((v, q, k), sent_back(B, q.numbers, k.numbers, v.numbers, A, scales), strict=True):
             heads.value.receive(0, replace(term, moment=heads.moment(moment), averaged=True, weights=None))
 
     channel = ObservedChannel(torch.zeros(0), base.sizes)
@@ -124,7 +130,7 @@ def attended(step: Step, q: Heads, k: Heads, v: Heads, A: Tensor, scales: Tensor
     return laid_out(out, layout, step, run)
 
 
-def _sent_back(B: Tensor, q: Tensor, k: Tensor, v: Tensor, A: Tensor, scales: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def sent_back(B: Tensor, q: Tensor, k: Tensor, v: Tensor, A: Tensor, scales: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """B at the output → second moments at values, queries and keys, means over heads."""
     points, heads = q.shape[:2]
     found = [[torch.zeros(()) for _ in range(points)] for _ in range(3)]

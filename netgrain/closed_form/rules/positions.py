@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from netgrain.closed_form.feature_maps import CHANNEL, FeatureMap, Part, arranged, derived, renamed
+from netgrain.closed_form.feature_maps import CHANNEL, FeatureMap, Part, derived, one_atom, renamed
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, arguments, channels_first, per_axis, renumbered, rule
 from netgrain.families.trace import Step, Unsupported
@@ -125,7 +125,7 @@ def along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) ->
         return renamed(x, x.axes, step)
     if any(CHANNEL in x.axes[a] for a in maps):
         raise Unsupported(f"{step.where} acts on channels as if they were positions")
-    x = _one_atom(x, list(maps), step)
+    x = one_atom(x, list(maps), step)
     atoms = {x.axes[a][0]: A for a, A in maps.items()}
     sizes = tuple(len(atoms[k]) if k in atoms else n for k, n in enumerate(x.sizes))
 
@@ -143,29 +143,6 @@ def along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) ->
     y = derived(x, step, x.axes, sizes, forward, backward, on_points, run.average)
     y.parts = (Part(x, 1.0, tuple(atoms.items())),)
     return y
-
-
-def _one_atom(x: FeatureMap, axes: list[int], step: Step) -> FeatureMap:
-    """The same value with exactly one position atom behind each of these tensor axes."""
-    if all(len(x.axes[a]) == 1 for a in axes):
-        return x
-    chosen = {a: x.axes[a] for a in axes}
-    groups: list[tuple[int, ...]] = []
-    new_axes: list[tuple[int, ...]] = []
-    for a, axis in enumerate(x.axes):
-        if a in chosen:
-            new_axes.append((len(groups),))
-            groups.append(axis)
-            continue
-        numbered = []
-        for k in axis:
-            if k == CHANNEL:
-                numbered.append(CHANNEL)
-            else:
-                numbered.append(len(groups))
-                groups.append((k,))
-        new_axes.append(tuple(numbered))
-    return arranged(x, groups, tuple(new_axes), step)
 
 
 def without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureMap:

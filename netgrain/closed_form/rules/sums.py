@@ -15,6 +15,7 @@ from netgrain.closed_form.feature_maps import (
     Part,
     Term,
     arranged,
+    like_atoms,
     renamed,
 )
 from netgrain.closed_form.moments import Moment
@@ -189,6 +190,7 @@ def _like(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order."""
     if a.shape() != b.shape():
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
+    b = like_atoms(a, b, step)
     if any([k == CHANNEL for k in p] != [k == CHANNEL for k in q] for p, q in zip(a.axes, b.axes, strict=True)):
         raise Unsupported(f"{step.where} combines channels with positions")
     return _like_positions(a, b, step, "combines")
