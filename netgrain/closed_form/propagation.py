@@ -130,8 +130,8 @@ class Propagation:
         value.terms = [[self.average(term) for term in terms] for terms in value.terms]
         (found,) = value.terms
         moment = reduce(Moment.plus, (term.moment for term in found)) if found else None
-        if self.observing and moment is not None:  # in another member it may be a whole matrix
-            moment = moment.full()
+        if (self.observing or self.points is not None) and moment is not None:
+            moment = moment.full()  # in another member, or at other points, it may be a whole matrix
         if not isinstance(moment, Full):
             return None
         weight = next(w for w in weights_in((value.step.args, value.step.kwargs)) if len(self.shape(w)) > 1)
