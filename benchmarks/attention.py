@@ -195,6 +195,8 @@ HEADER = (
 
 def line(name: str, row: dict[str, Any]) -> str:
     def pair(key: str, digits: int) -> str:
+        if abs(row[key][0]) < 0.01:
+            return f"{row[key][0]:.2e} ± {row[key][1]:.0e}"
         return f"{row[key][0]:.{digits}f} ± {row[key][1]:.{digits}f}"
 
     return (

@@ -7,7 +7,9 @@ import torch
 
 from netgrain.closed_form.layouts import BATCH, CHANNEL, Layout, piece
 
-HEADS = Layout(((BATCH, 1), (piece(0),), (0,), (piece(1),)), pieces=(2, 3))  # (batch · windows, heads, tokens, features)
+HEADS = Layout(
+    ((BATCH, 1), (piece(0),), (0,), (piece(1),)), pieces=(2, 3)
+)  # (batch · windows, heads, tokens, features)
 
 
 @pytest.mark.quick

@@ -1,4 +1,4 @@
-"""Attention given its map: against automatic differentiation to rounding, against itself in other words, and members."""
+"""Attention given its map: against autograd to rounding, against itself in other words, and sampled members."""
 
 from __future__ import annotations
 

@@ -98,9 +98,7 @@ def test_class_token_and_positions_against_sampled_networks(probe: ng.Probe) -> 
         y: Tensor = m.linear(joined(m, t) + m.positions)
         return y
 
-    result = ng.check(
-        of(act, 0.8), (1, SIZE), members=thorough(1600), probe=probe, workers=1, progress=False
-    )
+    result = ng.check(of(act, 0.8), (1, SIZE), members=thorough(1600), probe=probe, workers=1, progress=False)
     assert result.agrees, str(result)
 
 
