@@ -162,6 +162,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_might_be_misread_is_refused(name: str) -> None:
     call, reason = REFUSED[name]

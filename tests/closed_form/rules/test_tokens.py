@@ -102,6 +102,7 @@ def test_class_token_and_positions_against_sampled_networks(probe: ng.Probe) -> 
     assert result.agrees, str(result)
 
 
+@pytest.mark.quick
 def test_the_row_of_a_class_token_ends_there() -> None:
     """A linear network that reads the class token alone does not see the input."""
     make = of(lambda m, t: joined(m, t)[:, :1], 0.8)
