@@ -107,6 +107,7 @@ bench: .venv/.dev-installed  ## measure speed and error against plain references
 	@$(BIN)/python benchmarks/real_models.py --out out/bench
 	@$(BIN)/python benchmarks/real_models.py --reduced --outputs --families 0 --out out/bench
 	@$(BIN)/python benchmarks/random_modules.py --out out/bench
+	@$(BIN)/python benchmarks/attention.py --out out/bench
 
 house: .venv/.dev-installed  ## draw the rooms and their imports for docs/architecture.md, and count what stands in them
 	@$(BIN)/python docs/house.py

@@ -15,13 +15,21 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import Channel, ObservedChannel, Points, moved_or_none, sum_or_none
+from netgrain.closed_form.channels import (
+    Channel,
+    GaussianChannel,
+    ObservedChannel,
+    Points,
+    moved_or_none,
+    sum_or_none,
+)
 from netgrain.closed_form.gaussian_expectations import Activation
+from netgrain.closed_form.layouts import BATCH, Layout
+from netgrain.closed_form.layouts import CHANNEL as CHANNEL
+from netgrain.closed_form.layouts import Axes as Axes
 from netgrain.closed_form.moments import Moment
 from netgrain.families.trace import Step, Unsupported
 
-CHANNEL = -1
-Axes = tuple[tuple[int, ...], ...]
 StepKind = Literal["exact", "wide limit", "observed", "local"]  # how well a step is followed
 
 
@@ -93,7 +101,10 @@ class ChannelBlock:
 
 @dataclass(eq=False)
 class FeatureMap:
-    """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it."""
+    """A tensor of the network: its axes (without the batch), its blocks of channels, and what flows back into it.
+
+    Where it has a layout, `axes` are not those of the tensor, and only rules that know of layouts see it (`laid_out`).
+    """
 
     axes: Axes
     sizes: tuple[int, ...]  # of the position atoms 0, 1, …
@@ -101,6 +112,7 @@ class FeatureMap:
     step: Step | None = None
     send: Callable[[int, Term], None] = lambda _block, _term: None  # to the values this one was made of
     holds: bool = False  # collects gradients until all have come; values inside one rule pass them on at once
+    layout: Layout | None = None  # of the tensor, where the batch is not simply in front or the channel is split
     terms: list[list[Term]] = field(default_factory=list)
     parts: tuple[Part, ...] = ()  # this value as a sum of linear maps of those before it, where it is one
     pointwise: Pointwise | None = None  # this value as a function of another one, entry by entry, of real members
@@ -137,16 +149,26 @@ class FeatureMap:
             yield start, start + b.channels
             start += b.channels
 
+    def whole(self) -> Layout:
+        """The layout of the tensor, with its batch."""
+        return Layout(((BATCH,), *self.axes)) if self.layout is None else self.layout
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of this shape, batch and all, may be this one."""
+        if self.layout is None:
+            return self.shape() == shape[1:]
+        batch, left = divmod(math.prod(shape), math.prod((self.channels, *self.sizes)))
+        return left == 0 and self.layout.shape(batch, self.channels, self.sizes) == shape
+
     def observed(self, tensor: Tensor) -> list[ObservedChannel]:
-        """A real tensor (points, *shape) as channels, one per block."""
-        n = len(tensor)
-        atoms = [a for axis in self.axes for a in axis]
-        split = tensor.double().reshape(n, *(self.size(a) for a in atoms))
-        has_channel = CHANNEL in atoms
-        order = [1 + atoms.index(CHANNEL)] if has_channel else []
-        order += [1 + atoms.index(k) for k in range(len(self.sizes))]
-        flat = split.permute(0, *order).reshape(n, self.channels if has_channel else 1, -1)
+        """A real tensor of this layout as channels, one per block."""
+        flat = self.whole().read(tensor, self.channels, self.sizes)
         return [ObservedChannel(flat[:, a:b], self.sizes) for a, b in self.spans()]
+
+    def beside(self, tensor: Tensor) -> list[Tensor]:
+        """A tensor over the axes as (channels, positions), one per block."""
+        (flat,) = Layout(((BATCH,), *self.axes)).read(tensor[None], self.channels, self.sizes)
+        return [flat[a:b] for a, b in self.spans()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +210,11 @@ def derived(
     on_points: Callable[[Tensor], Tensor],
     averager: Callable[[Term], Term] | None,
 ) -> FeatureMap:
-    """A linear map of positions, the same for every channel. averager: needed where the map mixes positions."""
+    """A linear map of positions, the same for every channel.
+
+    averager: needed where the map mixes positions; without it they are only arranged anew, and factors with them.
+    """
+    arranged_factors: dict[int, tuple[Factor, Factor]] = {}  # by the factor before, which is kept alive
 
     def moved(channel: Channel) -> Channel:
         if isinstance(channel, ObservedChannel):
@@ -200,9 +226,43 @@ def derived(
     def send(block: int, term: Term) -> None:
         if term.factors and averager is not None:
             term = averager(term)
+        for f in term.factors:
+            if id(f) not in arranged_factors:
+                arranged_factors[id(f)] = f, _arranged_factor(f, value.sizes, step, backward, on_points)
+        term = replace(term, factors=tuple(arranged_factors[id(f)][1] for f in term.factors))
         value.receive(block, term.moved(backward))
 
     return FeatureMap(axes, sizes, blocks, step, send)
+
+
+def _arranged_factor(
+    factor: Factor,
+    sizes: tuple[int, ...],
+    step: Step,
+    backward: Callable[[Moment], Moment],
+    on_points: Callable[[Tensor], Tensor],
+) -> Factor:
+    """A factor at positions that were arranged anew, at those from before."""
+
+    def back(values: Tensor) -> Tensor:  # (points, channels, positions or 1)
+        if values.shape[-1] == 1:
+            return values
+        places = on_points(torch.arange(math.prod(sizes), dtype=torch.float64).reshape(1, *sizes)).flatten().long()
+        found = torch.empty_like(values)
+        found[..., places] = values
+        return found
+
+    if isinstance(factor, Choice):
+        raise Unsupported(f"{step.where} rearranges positions below a maximum")
+    if isinstance(factor, Gain):
+        return replace(factor, values=back(factor.values))
+    of = factor.of
+    if isinstance(of, ObservedChannel):
+        return replace(factor, of=ObservedChannel(back(of.values), sizes))
+    if isinstance(of, GaussianChannel):
+        tangent = moved_or_none(backward, of.tangent)
+        return replace(factor, of=GaussianChannel(backward(of.covariance), of.centre, of.width, tangent))
+    return replace(factor, of=of.moved(backward))
 
 
 def reshaped(value: FeatureMap, shape: Sequence[int], step: Step) -> FeatureMap:
@@ -303,6 +363,42 @@ def arranged(value: FeatureMap, groups: Sequence[Sequence[int]], axes: Axes, ste
         return x.permute(0, *(1 + k for k in flat)).reshape(len(x), *sizes)
 
     return derived(value, step, axes, sizes, forward, backward, on_points, None)
+
+
+def one_atom(x: FeatureMap, axes: Sequence[int], step: Step) -> FeatureMap:
+    """The same value with exactly one position atom behind each of these tensor axes."""
+    if all(len(x.axes[a]) == 1 for a in axes):
+        return x
+    chosen = {a: x.axes[a] for a in axes}
+    groups: list[tuple[int, ...]] = []
+    new_axes: list[tuple[int, ...]] = []
+    for a, axis in enumerate(x.axes):
+        if a in chosen:
+            new_axes.append((len(groups),))
+            groups.append(axis)
+            continue
+        numbered = []
+        for k in axis:
+            if k == CHANNEL:
+                numbered.append(CHANNEL)
+            else:
+                numbered.append(len(groups))
+                groups.append((k,))
+        new_axes.append(tuple(numbered))
+    return arranged(x, groups, tuple(new_axes), step)
+
+
+def like_atoms(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
+    """b of the same shape, with as many position atoms behind each axis as a has, where b has one or a has one."""
+    pairs = list(zip(a.axes, b.axes, strict=True))
+    finer = [p if len(p) > 1 and len(q) == 1 and CHANNEL not in p + q else () for p, q in pairs]
+    if any(finer):
+        sizes = [[a.size(k) for k in p] or [n] for p, n in zip(finer, b.shape(), strict=True)]
+        whole = reshaped(b, [n for part in sizes for n in part], step)
+        axes = iter(whole.axes)
+        b = renamed(whole, tuple(tuple(k for _ in part for k in next(axes)) for part in sizes), step)
+    coarser = [i for i, (p, q) in enumerate(pairs) if len(p) == 1 and len(q) > 1 and CHANNEL not in p + q]
+    return one_atom(b, coarser, step) if coarser else b
 
 
 def cut_channels(

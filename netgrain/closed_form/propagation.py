@@ -23,9 +23,11 @@ from netgrain.closed_form.channels import (
 )
 from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
 from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
-from netgrain.closed_form.rules import RULES, Pass
+from netgrain.closed_form.rules import KNOW_LAYOUTS, RULES, Pass
 from netgrain.closed_form.rules.affine import live_refs, nothing
+from netgrain.closed_form.rules.attention import Scores, on_scores
 from netgrain.closed_form.rules.pointwise import elementwise
+from netgrain.closed_form.rules.rearranging import inside_layout
 from netgrain.families.activations import recorded_activation
 from netgrain.families.initialisation import CannotRead, Initialisation, TensorLaw
 from netgrain.families.outputs import Output
@@ -99,7 +101,7 @@ class Propagation:
             inputs = [values.get(ref) or self._unseen(ref) for ref in refs_in((step.args, step.kwargs))]
             made = _apply(step, inputs, self)
             for item, value in enumerate(made):
-                if value.shape() != step.shapes[item][1:]:
+                if not value.fits(step.shapes[item]):
                     raise Unsupported(f"{step.where} has a shape that was not understood")
                 # several names for one value: each place collects its own gradients
                 value = replace(value, step=step, holds=True)
@@ -128,6 +130,8 @@ class Propagation:
         value.terms = [[self.average(term) for term in terms] for terms in value.terms]
         (found,) = value.terms
         moment = reduce(Moment.plus, (term.moment for term in found)) if found else None
+        if (self.observing or self.points is not None) and moment is not None:
+            moment = moment.full()  # in another member, or at other points, it may be a whole matrix
         if not isinstance(moment, Full):
             return None
         weight = next(w for w in weights_in((value.step.args, value.step.kwargs)) if len(self.shape(w)) > 1)
@@ -283,13 +287,22 @@ class Propagation:
 def _apply(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
     """The values that a step makes of others."""
     activation = recorded_activation(step)
+    moved = any(v.layout is not None for v in values)
     if activation is not None and len(values) == 1:
-        return [elementwise(step, values[0], with_moments(activation), run)]
+        phi = with_moments(activation)
+        if moved:
+            return [inside_layout(step, values, lambda v: elementwise(step, v[0], phi, run), run, entrywise=True)]
+        return [elementwise(step, values[0], phi, run)]
     found = RULES.get(step.name)
     if found is None:
         raise Unsupported(f"{step.where} has no closed form")
     try:
-        out = found(step, values, run)
+        if any(isinstance(v, Scores) for v in values):
+            out: FeatureMap | list[FeatureMap] = on_scores(step, values, run)
+        elif moved and step.name not in KNOW_LAYOUTS:
+            out = inside_layout(step, values, lambda v: found(step, v, run), run)
+        else:
+            out = found(step, values, run)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as e:
         if isinstance(e, NetgrainError):
             raise

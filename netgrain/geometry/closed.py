@@ -20,6 +20,7 @@ from torch import Tensor
 from netgrain.closed_form.channels import NeedsMembers
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.propagation import Propagation
+from netgrain.closed_form.rules.attention import first_attention
 from netgrain.families.batch_statistics import DataStatistics
 from netgrain.families.ends import Entry
 from netgrain.families.members import Family, family_name, member, model_dtype, tensors_of
@@ -196,6 +197,9 @@ class _Job:
     def over_points(
         self, place: Resolved, probes: int | None, tolerance: float | None, progress: bool | None
     ) -> Geometry:
+        if self.narrowest and (attends := first_attention(self.trace)) is not None:
+            # a few members show that as fast, and its small eigenvalues with it
+            raise Unsupported(f"{attends.where} is followed at the maps of members only")
         goal = 1 - (DEFAULT_TOLERANCE if tolerance is None else tolerance)
         stops = [probes] if probes is not None else _stops(place)
         available = self._available(place)

@@ -7,6 +7,11 @@ and independent of the rest,
 
 Every condition is read off the module (families.reading); one that fails sends it back to plain sampling, with the
 reason.
+
+Away from the origin the formula is off by about one part in the number of weights that an output sees. That is much for
+the small eigenvalue of a transformer, which Corr does not show. Where windows do not overlap and points are
+N(0, σ²I), no formula is needed: changing the signs of entries of all patches, or their order, leaves the law of the
+network as it is, so G = Q ⊗ I exactly, and the mean over entries of the gradients at the input themselves gives Q.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from netgrain.families.gradients import cut_at, gradients
 from netgrain.families.outputs import Output
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
-from netgrain.families.side_by_side import gradients_of_members
+from netgrain.families.side_by_side import gradients_of_members, rows_of_members
 from netgrain.geometry.forms import Dense, Form
 from netgrain.geometry.structured_forms import Kronecker, Spread
 
@@ -34,24 +39,35 @@ class FirstLayer(Entry):
 
     exchangeable: bool  # the family declares that positions may be permuted
     transposed: Tensor | None  # positions of the transposed image, where the family declares that it may be transposed
+    by_symmetry: bool = False  # rows are gradients at the input, through the layer's own weights: nothing is integrated
 
     @property
     def scale(self) -> float:
         """What the second moment of the rows is multiplied with."""
+        if self.by_symmetry:
+            return 1 / self.copies
         return self.law.variance / (1 if self.transposed is None else 2)
 
     def rows(
         self, model: nn.Module, points: Tensor, output: Output, call: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
         """Gradients at the layer's output, (points · outputs · channels, positions); call: what the model is run by."""
+        if self.by_symmetry:
+            return self._by_copies(gradients(call or model, points, output))
         layer = model.get_submodule(self.name)
         return self.as_rows(layer, gradients(model, points, output, at=lambda x: cut_at(call or model, layer, x)))
 
     def rows_of_members(self, models: Sequence[nn.Module], points: Tensor, output: Output) -> Tensor:
         """The same for several members side by side, (members, points · outputs · channels, positions)."""
+        if self.by_symmetry:
+            return torch.stack([self._by_copies(one) for one in rows_of_members(models, points, output)])
         g = gradients_of_members(models, points, output, at=self.name)
         layer = models[0].get_submodule(self.name)
         return torch.stack([self.as_rows(layer, one) for one in g])
+
+    def _by_copies(self, g: Tensor) -> Tensor:
+        """Gradients at the input, (any number · copies, positions)."""
+        return g.flatten(1)[:, self.order.to(g.device)].reshape(-1, self.positions)
 
     def positions_last(self, layer: nn.Module, g: Tensor) -> Tensor:
         """Gradients at the layer's output as (points, channels, positions)."""
@@ -63,6 +79,13 @@ class FirstLayer(Entry):
         """Gradients at the layer's output as rows over positions, transposed ones after the others."""
         rows = self.positions_last(layer, g).flatten(0, 1)
         return rows if self.transposed is None else torch.cat([rows, rows[:, self.transposed.to(rows.device)]])
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether entries that meet at a position may be exchanged, or their signs changed, with the weights."""
+        cut = self.law.cut
+        centred = cut is None or cut[0] - cut[2] == cut[3] - cut[0]
+        return self.stem is None and self.copies > 1 and self.law.kind in ("normal", "uniform", "truncated") and centred
 
     def form(self, source: Form) -> Form:
         """The geometry over inputs from the second moment Q at the layer's output."""

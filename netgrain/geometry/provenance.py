@@ -90,8 +90,9 @@ class Integration:
 
     Parameters
     ----------
-    part : {"all layers", "first layer", "last layer", "output weights"}
-        What was averaged: all of it (a closed form), one end, or the output weights in Δ.
+    part : {"all layers", "first layer", "last layer", "output weights", "symmetries"}
+        What was averaged: all of it (a closed form), one end, the output weights in Δ, or nothing but
+        the symmetries of the first layer.
     layer : str, default ""
         Dotted name of the layer.
     law : str, default ""
@@ -111,7 +112,7 @@ class Integration:
     "first layer integrated exactly ('conv1', variance 0.5)"
     """
 
-    part: Literal["all layers", "first layer", "last layer", "output weights"]
+    part: Literal["all layers", "first layer", "last layer", "output weights", "symmetries"]
     layer: str = ""
     law: str = ""
     exactly: bool = True
@@ -125,6 +126,8 @@ class Integration:
         inside = ", ".join(filter(None, (f"'{self.layer}'", self.law, *self.symmetries)))
         if self.part == "output weights":
             return f"{'integrated' if self.exactly else 'antithetic'} heads ({inside})"
+        if self.part == "symmetries":
+            return f"averaged over symmetries of the first layer ({inside})"
         if self.part == "last layer":
             return f"last layer integrated ({inside})"
         how = "exactly" if self.exactly else "approximately: the probe is not the origin"

@@ -102,7 +102,7 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
         about = replace(about, expected=chosen.corr, projection=chosen.projection)
     form, full_trace = reduction.finish()
     about = replace(about, remarks=(*about.remarks, *_remarks(about)))
-    error = 0.0 if ends.plan is None else ends.plan.law.error
+    error = 0.0 if ends.plan is None or ends.plan.by_symmetry else ends.plan.law.error
     error = error if ends.bias is None else math.hypot(error, ends.bias.scale.stderr)
     return Geometry(form, shape, about, error, full_trace)
 
@@ -145,6 +145,9 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int) ->
         return _Ends(None, head, plan)
     symmetries = ["tokens exchanged"] if plan.exchangeable and plan.positions > 1 else []
     symmetries += ["images transposed"] if plan.transposed is not None else []
+    if plan.by_symmetry:
+        symmetries.insert(0, "entries exchanged")
+        return _Ends(plan, head, Integration("symmetries", plan.name, symmetries=tuple(symmetries)))
     integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
@@ -187,7 +190,8 @@ def _plan(reading: Reading, asked: Options, resolved: Resolved) -> FirstLayer | 
         return plan
     if not isinstance(resolved.probe, Origin | Gaussian):
         return replace(plan, exchangeable=False, transposed=None)  # the points themselves tell positions apart
-    return plan
+    exact = asked.first_layer == "auto" and plan.symmetric and not resolved.at_origin
+    return replace(plan, by_symmetry=True) if exact else plan
 
 
 # --- members ------------------------------------------------------------------------------------------------------

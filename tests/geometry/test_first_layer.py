@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,6 +10,10 @@ import torch
 from torch import nn
 
 import netgrain as ng
+from netgrain.families.reading import read
+from netgrain.families.reasons import Reason
+from netgrain.geometry.first_layer import first_layer_of
+from netgrain.geometry.gradient_rows import Rows
 from netgrain.models import MLP, LeNet, ResNet18, ViT
 
 
@@ -284,3 +289,34 @@ def test_data_tells_tokens_apart() -> None:
     G = ng.average_geometry(make, (1, 16, 16), members=8, probe=ng.Data(X), first_layer="always")
     assert "approximately" in G.about.averaged
     assert "exchanged" not in G.about.averaged
+
+
+def normed_vit() -> nn.Module:
+    return ViT(channels=1, image_size=16, patch=8, width=1 / 4, depth=1, norm="layer", activation="gelu", outputs=2)
+
+
+@pytest.mark.parametrize("make", [Patches, normed_vit], ids=["rearranged", "ViT"])
+def test_symmetries_of_patches_are_averaged_over_exactly_away_from_the_origin(make: Callable[[], nn.Module]) -> None:
+    """The same members without them, projected onto Q ⊗ I by hand."""
+    shape = (2, 4, 4) if make is Patches else (1, 16, 16)
+    reading = read(make, shape)
+    plan = first_layer_of(reading)
+    assert not isinstance(plan, Reason)
+    assert plan.symmetric
+    plan = replace(plan, by_symmetry=True, exchangeable=False)
+    common = (make, 0, shape, ng.Gaussian(1.0), 3, "all")
+    plain, own = (Rows(*common, p, torch.device("cpu")).one(0).arrays["rows"].double() for p in (None, plan))
+    blocks = (plain.T @ plain)[plan.order][:, plan.order].reshape(plan.copies, 4, plan.copies, 4)
+    by_hand = torch.stack([blocks[i, :, i] for i in range(plan.copies)]).mean(0)
+    torch.testing.assert_close(own.T @ own * plan.scale, by_hand)
+    side = Rows(*common, plan, torch.device("cpu")).side_by_side(range(2))
+    torch.testing.assert_close(side[0].arrays["rows"].double(), own, rtol=1e-4, atol=1e-6)
+
+
+def test_patches_at_gaussian_points_are_not_integrated_but_averaged_over_symmetries() -> None:
+    G = ng.average_geometry(normed_vit, (1, 16, 16), probe=ng.Gaussian(1.0))
+    assert str(G.about.integration) == (
+        "averaged over symmetries of the first layer ('embed', entries exchanged, tokens exchanged)"
+    )
+    at_origin = ng.average_geometry(normed_vit, (1, 16, 16), probe=ng.Origin())
+    assert "first layer integrated exactly" in str(at_origin.about.integration)

@@ -15,11 +15,11 @@ def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
     """A pool in front of everything else: what integration leaves out is small, and plain sampling is not needed."""
 
     class Attending(nn.Module):
-        """Attention has no closed form; tokens come from patches."""
+        """Tokens come from patches that overlap."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.embed = nn.Conv2d(1, 32, 2, stride=2)
+            self.embed = nn.Conv2d(1, 32, 4, stride=2)
             self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
             self.last = nn.Linear(32, 10)
 
@@ -29,8 +29,7 @@ def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
             out: Tensor = self.last((tokens + mixed).mean(1))
             return out
 
-    G = ng.average_geometry(Attending, (1, 8, 8), probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
-    assert G.method == "sampled"
+    G = ng.average_geometry(Attending, (1, 8, 8), method="sampled", probe=ng.Gaussian(0.5), tolerance=0.05, workers=1)
     assert "first layer integrated" in G.about.averaged
     plain = ng.average_geometry(
         Attending, (1, 8, 8), probe=ng.Gaussian(0.5), members=160, first_layer="never", workers=1, seed=1

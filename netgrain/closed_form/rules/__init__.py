@@ -55,9 +55,10 @@ class Pass(Protocol):
 
 LayerRule = Callable[[Step, list[FeatureMap], Pass], "FeatureMap | list[FeatureMap]"]
 RULES: dict[str, LayerRule] = {}
+KNOW_LAYOUTS: set[str] = set()  # rules that are given values with a layout as they are
 
 
-def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
+def rule(*names: str, layouts: bool = False) -> Callable[[LayerRule], LayerRule]:
     """Register a layer rule: what a torch function does to channels and gradients.
 
     A rule is a function ``(step, values, run)`` that turns the feature maps `values` into the one
@@ -68,6 +69,9 @@ def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
     ----------
     *names : str
         Names of torch functions without underscores, as in ``"conv2d"`` or ``"add"``.
+    layouts : bool, default False
+        Whether the rule knows what to do with a tensor whose batch was moved or whose channels were
+        split (``FeatureMap.layout``).
 
     Returns
     -------
@@ -88,6 +92,7 @@ def rule(*names: str) -> Callable[[LayerRule], LayerRule]:
     def register(function: LayerRule) -> LayerRule:
         for name in names:
             RULES[name] = function
+        KNOW_LAYOUTS.update(names if layouts else ())
         return function
 
     return register

@@ -95,7 +95,7 @@ def per_block(x: FeatureMap, tensor: Tensor, step: Step) -> list[Tensor]:
         wide = tensor.expand(x.shape())
     except RuntimeError as e:
         raise Unsupported(f"{step.where} combines shapes {x.shape()} and {tuple(tensor.shape)}") from e
-    return [part.values[0] for part in x.observed(wide[None])]
+    return x.beside(wide)
 
 
 def _products(values: Tensor, by: Known, sizes: tuple[int, ...], step: Step) -> Moment:

@@ -1,27 +1,15 @@
-"""Linear maps of positions and changes of shape: pools, pads, slices, upsampling, reshapes, permutations."""
+"""Linear maps of positions: pools, pads, upsampling, turns."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
-from itertools import accumulate, pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from netgrain.closed_form.feature_maps import (
-    CHANNEL,
-    FeatureMap,
-    Part,
-    arranged,
-    cut_channels,
-    derived,
-    renamed,
-    reshaped,
-)
+from netgrain.closed_form.feature_maps import CHANNEL, FeatureMap, Part, derived, one_atom, renamed
 from netgrain.closed_form.moments import Moment
 from netgrain.closed_form.rules import Pass, arguments, channels_first, per_axis, renumbered, rule
 from netgrain.families.trace import Step, Unsupported
@@ -41,17 +29,17 @@ def _average_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap
     padding = per_axis(padding, dims)
     maps = {}
     for k, n in enumerate(spatial):
-        A = F.avg_pool1d(_eye(n)[None], kernel[k], stride[k], padding[k], ceil, include or divisor is not None)[0].T
+        A = F.avg_pool1d(eye(n)[None], kernel[k], stride[k], padding[k], ceil, include or divisor is not None)[0].T
         maps[1 + k] = A if divisor is None else A * kernel[k] / (divisor if k == 0 else 1)
-    return _along_axes(x, maps, step, run)
+    return along_axes(x, maps, step, run)
 
 
 @rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 def _adaptive_pool(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x = channels_first(values[0], step)
     sizes = zip(x.shape()[1:], step.shapes[0][2:], strict=True)
-    maps = {1 + k: F.adaptive_avg_pool1d(_eye(n)[None], m)[0].T for k, (n, m) in enumerate(sizes)}
-    return _along_axes(x, maps, step, run)
+    maps = {1 + k: F.adaptive_avg_pool1d(eye(n)[None], m)[0].T for k, (n, m) in enumerate(sizes)}
+    return along_axes(x, maps, step, run)
 
 
 @rule("interpolate", "upsample")
@@ -68,8 +56,8 @@ def _interpolate(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         factor = None if scale is None else scale[k] if isinstance(scale, tuple) else scale
         size = {"size": m} if factor is None or recompute else {"scale_factor": factor}
         aligned = corners if modes[mode] == "linear" else None
-        maps[1 + k] = F.interpolate(_eye(n)[None], **size, mode=modes[mode], align_corners=aligned)[0].T
-    return _along_axes(x, maps, step, run)
+        maps[1 + k] = F.interpolate(eye(n)[None], **size, mode=modes[mode], align_corners=aligned)[0].T
+    return along_axes(x, maps, step, run)
 
 
 @rule("pad")
@@ -83,8 +71,8 @@ def _pad(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
         lo, hi = amounts[2 * i], amounts[2 * i + 1]
         if lo or hi:
             axis = len(x.axes) - 1 - i
-            maps[axis] = F.pad(_eye(x.shape()[axis])[None], (lo, hi), mode=mode)[0].T
-    return _along_axes(x, maps, step, run)
+            maps[axis] = F.pad(eye(x.shape()[axis])[None], (lo, hi), mode=mode)[0].T
+    return along_axes(x, maps, step, run)
 
 
 @rule("mean", "sum")
@@ -102,8 +90,8 @@ def _mean(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     for a in chosen:
         n = x.shape()[a]
         maps[a] = torch.full((1, n), 1 / n if step.name == "mean" else 1.0, dtype=torch.float64)
-    y = _along_axes(x, maps, step, run)
-    return y if keepdim else _without_axes(y, chosen, step)
+    y = along_axes(x, maps, step, run)
+    return y if keepdim else without_axes(y, chosen, step)
 
 
 @rule("flip", "roll")
@@ -119,90 +107,25 @@ def _turned(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     maps = {}
     for dim, shift in moves.items():
         axis = dim % (len(x.axes) + 1) - 1
-        eye = _eye(x.shape()[axis])
-        maps[axis] = eye.flip(0) if shift is None else eye.roll(shift, 0)
+        still = eye(x.shape()[axis])
+        maps[axis] = still.flip(0) if shift is None else still.roll(shift, 0)
     if -1 in maps:
         raise Unsupported(f"{step.where} moves samples of the batch")
-    return _along_axes(x, maps, step, run)
+    return along_axes(x, maps, step, run)
 
 
-@rule("getitem", "select", "narrow")
-def _getitem(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    x = values[0]
-    if step.name == "select":
-        dim, index = arguments(step, "dim", "index")
-        return _indexed(step, x, _along(x, dim, index), run)
-    if step.name == "narrow":
-        dim, start, length = arguments(step, "dim", "start", "length")
-        return _indexed(step, x, _along(x, dim, slice(start, start + length)), run)
-    return _indexed(step, x, step.args[1] if isinstance(step.args[1], tuple) else (step.args[1],), run)
-
-
-def _along(x: FeatureMap, dim: int, index: int | slice) -> tuple[int | slice, ...]:
-    """The key that indexes one axis, the batch counted."""
-    return *(slice(None),) * (dim % (len(x.axes) + 1)), index
-
-
-def _indexed(step: Step, x: FeatureMap, key: tuple[Any, ...], run: Pass) -> FeatureMap:
-    if any(not (isinstance(k, int | slice) or k is None or k is Ellipsis) for k in key):
-        raise Unsupported(f"{step.where} picks elements by a tensor or a list")
-    used = sum(k is not None and k is not Ellipsis for k in key)
-    if Ellipsis in key:
-        at = key.index(Ellipsis)
-        key = (*key[:at], *(slice(None),) * (len(x.axes) + 1 - used), *key[at + 1 :])
-    if not key or not isinstance(key[0], slice) or key[0] != slice(None):
-        raise Unsupported(f"{step.where} picks samples of the batch")
-    maps: dict[int, Tensor] = {}
-    dropped, added, axis = [], [], 0
-    for k in key[1:]:
-        if k is None:
-            added.append(axis)
-            continue
-        n = x.shape()[axis]
-        if isinstance(k, int):
-            dropped.append(axis)
-            k = slice(k % n, k % n + 1)
-        if k != slice(None):
-            if x.axes[axis] == (CHANNEL,):
-                start, stop, stride = k.indices(n)
-                if stride != 1:
-                    raise Unsupported(f"{step.where} picks every {stride}th channel")
-                x = cut_channels(x, start, stop, x.axes, step, run.average)
-            else:
-                maps[axis] = _eye(n)[k]
-        axis += 1
-    y = _along_axes(x, maps, step, run)
-    axes = list(y.axes)
-    for a in reversed(added):
-        axes.insert(a, ())
-        dropped = [d + (d >= a) for d in dropped]
-    y = renamed(y, tuple(axes), step)
-    return _without_axes(y, dropped, step)
-
-
-@rule("chunk", "split", "unbind", "tensor_split")
-def _split(step: Step, values: list[FeatureMap], run: Pass) -> list[FeatureMap]:
-    x = values[0]
-    if step.name == "unbind":
-        (dim,) = arguments(step, "dim", dim=0)
-        return [_indexed(step, x, _along(x, dim, i), run) for i in range(len(step.shapes))]
-    _, dim = arguments(step, "size", "dim", dim=0)
-    stops = list(accumulate((shape[dim] for shape in step.shapes), initial=0))
-    return [_indexed(step, x, _along(x, dim, slice(a, b)), run) for a, b in pairwise(stops)]
-
-
-def _eye(n: int) -> Tensor:
+def eye(n: int) -> Tensor:
     return torch.eye(n, dtype=torch.float64)
 
 
-def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -> FeatureMap:
+def along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -> FeatureMap:
     """A linear map along some tensor axes (numbered without the batch)."""
-    maps = {a: A for a, A in maps.items() if not torch.equal(A, _eye(len(A)))}
+    maps = {a: A for a, A in maps.items() if not torch.equal(A, eye(len(A)))}
     if not maps:
         return renamed(x, x.axes, step)
     if any(CHANNEL in x.axes[a] for a in maps):
         raise Unsupported(f"{step.where} acts on channels as if they were positions")
-    x = _one_atom(x, list(maps), step)
+    x = one_atom(x, list(maps), step)
     atoms = {x.axes[a][0]: A for a, A in maps.items()}
     sizes = tuple(len(atoms[k]) if k in atoms else n for k, n in enumerate(x.sizes))
 
@@ -222,30 +145,7 @@ def _along_axes(x: FeatureMap, maps: dict[int, Tensor], step: Step, run: Pass) -
     return y
 
 
-def _one_atom(x: FeatureMap, axes: list[int], step: Step) -> FeatureMap:
-    """The same value with exactly one position atom behind each of these tensor axes."""
-    if all(len(x.axes[a]) == 1 for a in axes):
-        return x
-    chosen = {a: x.axes[a] for a in axes}
-    groups: list[tuple[int, ...]] = []
-    new_axes: list[tuple[int, ...]] = []
-    for a, axis in enumerate(x.axes):
-        if a in chosen:
-            new_axes.append((len(groups),))
-            groups.append(axis)
-            continue
-        numbered = []
-        for k in axis:
-            if k == CHANNEL:
-                numbered.append(CHANNEL)
-            else:
-                numbered.append(len(groups))
-                groups.append((k,))
-        new_axes.append(tuple(numbered))
-    return arranged(x, groups, tuple(new_axes), step)
-
-
-def _without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureMap:
+def without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureMap:
     """Remove tensor axes of size one."""
     gone = [k for a in dropped for k in x.axes[a]]
     axes = tuple(axis for a, axis in enumerate(x.axes) if a not in dropped)
@@ -268,34 +168,3 @@ def _without_axes(x: FeatureMap, dropped: Sequence[int], step: Step) -> FeatureM
         lambda values: values.reshape(len(values), *sizes),
         None,
     )
-
-
-@rule("flatten", "reshape", "view", "unflatten", "squeeze", "unsqueeze", "expand_as", "view_as", "reshape_as")
-def _reshape(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    shape = step.shapes[0][1:]
-    x = values[0]
-    if math.prod(shape) != math.prod(x.shape()):
-        raise Unsupported(f"{step.where} changes the size of the batch or repeats values")
-    return reshaped(x, shape, step)
-
-
-@rule("permute", "transpose", "swapaxes", "movedim", "moveaxis", "t", "T", "mT")
-def _permute(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    """Where the axes go is read off a small tensor with one distinct size per axis."""
-    x = values[0]
-    sizes = tuple(range(2, 3 + len(x.axes)))
-    moved = step.function(torch.empty(sizes, device="meta"), *step.args[1:], **step.kwargs).shape
-    order = [n - 2 for n in moved]
-    if order[0] != 0:
-        raise Unsupported(f"{step.where} moves the batch away from the front")
-    return renamed(x, tuple(x.axes[k - 1] for k in order[1:]), step)
-
-
-@rule("contiguous", "clone", "to", "float", "double", "detach", "dropout", "dropout1d", "dropout2d", "dropout3d")
-@rule("alpha_dropout", "feature_dropout", "identity", "positive", "type_as", "data", "feature_alpha_dropout")
-def _unchanged(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
-    if "dropout" in step.name and arguments(step, "p", "training", training=True)[1]:
-        raise Unsupported(f"{step.where} is active; put the module in eval mode")
-    if step.name in ("detach", "data"):
-        raise Unsupported(f"{step.where} stops gradients")
-    return renamed(values[0], values[0].axes, step)

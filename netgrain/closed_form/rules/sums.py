@@ -28,10 +28,11 @@ from netgrain.closed_form.feature_maps import (
     Pointwise,
     Term,
     arranged,
+    like_atoms,
     renamed,
 )
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.rules import Pass, followed_locally, renumbered, rule
+from netgrain.closed_form.rules import Pass, followed_locally, renumbered
 from netgrain.families.trace import Step, Unsupported
 
 
@@ -265,13 +266,13 @@ def aligned(a: FeatureMap, b: FeatureMap, step: Step) -> FeatureMap:
     """b with its positions in a's order."""
     if a.shape() != b.shape():
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
+    b = like_atoms(a, b, step)
     if any([k == CHANNEL for k in p] != [k == CHANNEL for k in q] for p, q in zip(a.axes, b.axes, strict=True)):
         raise Unsupported(f"{step.where} combines channels with positions")
     return _like_positions(a, b, step, "combines")
 
 
-@rule("cat", "concat", "concatenate")
-def _cat(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
+def joined_channels(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
     axis = dim % (len(values[0].axes) + 1) - 1
     if axis < 0 or len(values) != len(step.args[0]):

@@ -24,6 +24,7 @@ from netgrain.closed_form.moments import Full, Moment, ones
 from netgrain.closed_form.rules import Pass, arguments, followed_locally, per_axis, renumbered, rule
 from netgrain.closed_form.rules.affine import only_bias
 from netgrain.closed_form.rules.sums import stays_zero
+from netgrain.closed_form.rules.token_mixing import mixed_tokens
 from netgrain.families.convolution import Taps
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import CONVOLUTION, TRANSPOSED, Other, Step, Unsupported, Weight
@@ -32,16 +33,22 @@ from netgrain.families.trace import CONVOLUTION, TRANSPOSED, Other, Step, Unsupp
 @rule("linear")
 def _linear(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     weight, bias = arguments(step, "weight", "bias")
-    x = values[0]
+    return linear_map(step, values[0], weight, bias, step.shapes[0][-1], run)
+
+
+def linear_map(
+    step: Step, x: FeatureMap, weight: Weight | Other, bias: Weight | Other | None, out: int, run: Pass
+) -> FeatureMap:
+    """W x + b along the last axis, W with `out` rows (or columns: the law is the same)."""
     if stays_zero(x, run):
-        return only_bias(step, bias, len(step.shapes[0]) - 2, run)
-    out = step.shapes[0][-1]
+        return only_bias(step, bias, len(x.axes) - 1, run)
+    if x.channels > 1 and CHANNEL not in x.axes[-1]:
+        return mixed_tokens(step, x, weight, bias, out, run)
     contracted = [k for k in x.axes[-1] if k != CHANNEL]
     kept = [k for k in range(len(x.sizes)) if k not in contracted]
     x = arranged(x, [[k] for k in (*contracted, *kept)], renumbered(x.axes, [*contracted, *kept]), step)
     count = len(contracted)
     axes = (*(tuple(k - count for k in axis) for axis in x.axes[:-1]), (CHANNEL,))
-    _check_mixes_channels(x, x.axes[-1], step)
     return _weighted(step, x, axes, count, [], out, 1, weight, bias, run)
 
 
