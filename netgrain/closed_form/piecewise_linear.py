@@ -48,7 +48,7 @@ class PiecewiseLinear(Activation):
 
     def derivative(self, z: Tensor) -> Tensor:
         slopes, kinks = (torch.tensor(x, dtype=z.dtype, device=z.device) for x in (self.slopes, self.kinks))
-        return slopes[torch.bucketize(z.detach(), kinks)]
+        return slopes[torch.bucketize(z.detach().contiguous(), kinks)]
 
     def is_closed(self, mean: float = 0.0) -> bool:
         return True

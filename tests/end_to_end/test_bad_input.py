@@ -8,7 +8,7 @@ from torch import nn
 
 import netgrain as ng
 from netgrain.cli.parsing import parse_probe
-from netgrain.models import MLP, ResNet18, ViT
+from netgrain.models import MLP, ResNet18
 
 tiny = partial(MLP, channels=1, image_size=4, outputs=2)
 SHAPE = (1, 4, 4)
@@ -76,8 +76,13 @@ CASES = {
     "first layer": (lambda: ng.average_geometry(tiny, SHAPE, first_layer="maybe"), "'auto', 'never' or 'always'"),
     "method": (lambda: ng.average_geometry(tiny, SHAPE, method="exact"), "found 'exact'"),
     "closed form": (
-        lambda: ng.average_geometry(partial(ViT, channels=1), (1, 32, 32), method="closed-form"),
-        "there is no closed form: cat in the model's forward .*use method='sampled'",
+        lambda: ng.average_geometry(
+            lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4), nn.Flatten(), nn.Linear(16, 2)),
+            (1, 4, 4),
+            method="closed-form",
+            probe=ng.Gaussian(1),
+        ),
+        "there is no closed form: instance_norm in '1' .*use method='sampled'",
     ),
     "closed form of members": (
         lambda: ng.average_geometry(tiny, SHAPE, method="closed-form", members=5),

@@ -18,7 +18,7 @@ def test_auto_takes_the_closed_form_and_says_why_not() -> None:
     assert ng.average_geometry(make, (1, 16, 16), members=4).method == "sampled"
     G = ng.average_geometry(partial(ViT, channels=1, width=1 / 6, depth=1), (1, 32, 32), tolerance=0.2)
     assert G.method == "sampled"
-    assert any("sampled because cat in" in note for note in G.about.notes)
+    assert any("is followed at the maps of members only" in note for note in G.about.notes)
     narrow = ng.average_geometry(partial(LeNet, channels=1, image_size=16, activation="gelu", width=0.3), (1, 16, 16))
     assert narrow.method == "sampled"
     assert any("too few for the wide limit" in note for note in narrow.about.notes)

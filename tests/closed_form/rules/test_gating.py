@@ -37,6 +37,7 @@ def sampled(make: Callable[[], nn.Module], shape: tuple[int, ...], members: int,
     return ng.average_geometry(make, shape, members=members, first_layer="never", seed=3, workers=1, **options)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_gate_of_zero_is_exact(bias: bool) -> None:
     """s(0)² · B, and E[s²] · B where biases make the gate random: in standard errors of plain sampling."""
