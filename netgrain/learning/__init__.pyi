@@ -1,0 +1,6 @@
+from .kernel_value import (
+    Kernel as Kernel,
+)
+from .kernel_value import (
+    KernelAbout as KernelAbout,
+)
