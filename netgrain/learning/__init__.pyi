@@ -4,3 +4,6 @@ from .kernel_value import (
 from .kernel_value import (
     KernelAbout as KernelAbout,
 )
+from .kernels import (
+    kernel as kernel,
+)
