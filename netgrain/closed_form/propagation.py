@@ -21,7 +21,17 @@ from netgrain.closed_form.channels import (
     Points,
     sum_or_none,
 )
-from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
+from netgrain.closed_form.feature_maps import (
+    CHANNEL,
+    ChannelBlock,
+    Choice,
+    Factor,
+    FeatureMap,
+    Gain,
+    Slope,
+    StepKind,
+    Term,
+)
 from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
 from netgrain.closed_form.rules import RULES, Pass
 from netgrain.closed_form.rules.affine import live_refs, nothing

@@ -33,7 +33,7 @@ def tracking_norms(model: nn.Module) -> list[_BatchNorm]:
 
 
 def calibrate(model: nn.Module, X: Tensor) -> None:
-    """Give the model's batch norms the mean and variance of their inputs over X, in one pass; else it stays as it is."""
+    """Give the model's batch norms the statistics of their inputs over X, in one pass; all else stays as it is."""
     norms = tracking_norms(model)
     momenta = [m.momentum for m in norms]
     for m in norms:

@@ -2,7 +2,7 @@
 
 Between positions p, p' of two samples x, z a channel has E[v(x, p) v(z, p')], and every rule of `closed_form` acts on
 positions as it always does: the arc-cosine recursion of multi-layer networks and its convolutional form come out of the
-same pass as G. The tangent kernel adds up, at every layer, products of second moments of gradients with those of inputs.
+same pass as G. At every layer the tangent kernel adds products of second moments of gradients with those of inputs.
 """
 
 from __future__ import annotations

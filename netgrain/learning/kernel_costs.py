@@ -1,4 +1,4 @@
-"""What a kernel may cost: members, samples of a batch and samples to calibrate on, by fixed models, never by the clock."""
+"""What a kernel may cost: members, samples of a batch and of a calibration, by fixed models, never by the clock."""
 
 from __future__ import annotations
 

@@ -237,6 +237,8 @@ def _sample_by_sample(model: nn.Module, x: Tensor, r: Tensor, names: tuple[str, 
             for one in x.detach():
                 leaves = {name: t.clone().requires_grad_(True) for name, t in chosen.items()}
                 rows = torch.autograd.grad(along(leaves, one), list(leaves.values()), allow_unused=True)
-                each.append([torch.zeros_like(t) if g is None else g for t, g in zip(chosen.values(), rows, strict=True)])
+                each.append(
+                    [torch.zeros_like(t) if g is None else g for t, g in zip(chosen.values(), rows, strict=True)]
+                )
             found = {name: torch.stack([rows[k] for rows in each]) for k, name in enumerate(names)}
     return {name: found[name].detach().flatten(1) for name in names}

@@ -16,7 +16,9 @@ from tests import naive
 
 
 def small() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(16, 6), nn.Tanh(), nn.Linear(6, 3))
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(16, 6), nn.Tanh(), nn.Linear(6, 3)
+    )
 
 
 def normed() -> nn.Module:
