@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,7 @@ from netgrain.runtime.randomness import derived_seed
 
 MOST_WEIGHTS = 4096  # of a layer whose gradients are held as they are
 BINS = 2048  # for those of larger ones
+FEW = 64  # samples up to which a loop costs less than vmap, whose first call loads torch's compiler
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def tangent_features(model: nn.Module, X: Tensor, plan: TangentPlan, batch: int,
                     continue
                 g = _binned(make(b), signs.get(name))
                 found[name] = found[name] + g if name in found else g
-        for name, g in _sample_by_sample(model, some, r, plan.rest).items():
+        for name, g in _sample_by_sample(model, some, r, plan.rest, together=len(X) > FEW).items():
             found[name] = _binned(g, signs.get(name))
         if found:
             rows.append(torch.cat([found[name] for name in plan.names if name in found], 1).cpu())
@@ -217,7 +219,9 @@ def _at_outputs(watch: _Layers, total: Tensor) -> list[Tensor]:
     return [torch.zeros_like(p) if g is None else g for p, g in zip(places, found, strict=True)]
 
 
-def _sample_by_sample(model: nn.Module, x: Tensor, r: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
+def _sample_by_sample(
+    model: nn.Module, x: Tensor, r: Tensor, names: tuple[str, ...], *, together: bool
+) -> dict[str, Tensor]:
     """Gradients by parameters without a rule, (samples, weights) each: by vmap, else one sample after the other."""
     if not names:
         return {}
@@ -228,17 +232,18 @@ def _sample_by_sample(model: nn.Module, x: Tensor, r: Tensor, names: tuple[str, 
         total: Tensor = (y.reshape(-1) * r.detach()).sum()
         return total
 
-    with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = vmap(grad(along), in_dims=(None, 0))(chosen, x.detach())
-        except Exception:  # a model that vmap does not take: slower, and the same numbers
+    found: dict[str, Tensor] | None = None
+    with torch.inference_mode(False), torch.enable_grad():
+        if together:
+            with warnings.catch_warnings(), suppress(Exception):  # what vmap does not take is slower, not different
+                warnings.simplefilter("ignore")
+                found = vmap(grad(along), in_dims=(None, 0))(chosen, x.detach())
+        if found is None:
             each = []
             for one in x.detach():
                 leaves = {name: t.clone().requires_grad_(True) for name, t in chosen.items()}
                 rows = torch.autograd.grad(along(leaves, one), list(leaves.values()), allow_unused=True)
-                each.append(
-                    [torch.zeros_like(t) if g is None else g for t, g in zip(chosen.values(), rows, strict=True)]
-                )
+                pairs = zip(leaves.values(), rows, strict=True)
+                each.append([torch.zeros_like(t) if g is None else g for t, g in pairs])
             found = {name: torch.stack([rows[k] for rows in each]) for k, name in enumerate(names)}
     return {name: found[name].detach().flatten(1) for name in names}
