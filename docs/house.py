@@ -28,6 +28,7 @@ SAYS = {
     "cli": "the door: thin commands",
     "experiments": "one file or row per figure or table",
     "auditing": "what a geometry means for your data",
+    "learning": "kernels over data",
     "complexity": "geometric complexity and bounds",
     "training": "what happens when networks learn",
     "geometry": "G as a value, and ways to obtain it",
