@@ -179,6 +179,41 @@ def row_digests(X: Tensor) -> list[bytes]:
 
 
 @dataclass(frozen=True, eq=False)
+class FixedRidge:
+    """R = λ(K + λ)⁻¹ on the complement of the constant vector for one ridge, by Cholesky: a quarter of the time."""
+
+    matrix: Tensor  # (samples, samples)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def residuals(self, columns: Tensor, ridge: float) -> Tensor:
+        return self.matrix @ columns
+
+    def blocks(self, rows: Tensor, ridge: float) -> Tensor:
+        return self.matrix[rows[:, :, None], rows[:, None, :]]
+
+    def diagonal(self, ridge: float) -> Tensor:
+        return self.matrix.diagonal()
+
+
+def predictions_at(K: Tensor, columns: Tensor, ridge: float, groups: Tensor | None = None) -> Tensor:
+    """Leave-one-out predictions with a given ridge, shape (samples, columns); Inf where a sample decides its own."""
+    n = len(K)
+    C = centred(K)
+    C /= _scale(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
+    C += 1 / n  # the constant vector gets the eigenvalue 1, so that its part can be taken off again
+    C.diagonal().add_(ridge)
+    R = torch.cholesky_inverse(torch.linalg.cholesky(C))
+    R -= 1 / (n * (1 + ridge))
+    found = FixedRidge(R.mul_(ridge))
+    inverses = _inverses(found, list(_by_size(groups, n)), ridge)
+    if inverses is None:
+        return torch.full_like(columns, torch.inf)
+    return columns - left_out(found, columns, ridge, inverses)
+
+
+@dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """Predictions of every sample by a fit without it.
 
@@ -311,7 +346,7 @@ def at_whole_frequencies(predictions: Tensor, columns: Tensor, groups: Tensor | 
 Inverses = list[tuple[Tensor, Tensor]]  # rows (groups, size) and R_gg⁻¹ (groups, size, size)
 
 
-def left_out(found: Decomposition, columns: Tensor, ridge: float, inverses: Inverses) -> Tensor:
+def left_out(found: Decomposition | FixedRidge, columns: Tensor, ridge: float, inverses: Inverses) -> Tensor:
     """Residuals y − ŷ of every sample by a fit without its group."""
     inside = found.residuals(columns, ridge)
     out = torch.empty_like(inside)
@@ -332,7 +367,7 @@ def _by_size(groups: Tensor | None, n: int) -> Iterator[Tensor]:
         yield order[size_of_row == size].reshape(-1, size)
 
 
-def _inverses(found: Decomposition, sizes: list[Tensor], ridge: float) -> Inverses | None:
+def _inverses(found: Decomposition | FixedRidge, sizes: list[Tensor], ridge: float) -> Inverses | None:
     """R_gg⁻¹ of all groups; None if a group decides its own predictions."""
     out: Inverses = []
     for rows in sizes:

@@ -12,6 +12,7 @@ from netgrain.learning.leave_one_out import (
     decomposed_features,
     groups_of,
     leave_one_out,
+    predictions_at,
 )
 from netgrain.learning.targets import score_of, targets_of
 from netgrain.runtime.errors import NetgrainError
@@ -80,6 +81,15 @@ def test_features_give_the_same_as_their_kernel(duplicates: bool) -> None:
     assert thin.ridge == dense.ridge
     assert float((thin.predictions - dense.predictions).abs().max()) < 1e-10
     assert thin.freedom == pytest.approx(dense.freedom)
+
+
+def test_a_given_ridge_by_cholesky_is_the_same() -> None:
+    F, Y = problem(columns=3)
+    F[7] = F[8]
+    K, groups = F @ F.T + 5, groups_of(F)
+    for ridge in (1e-4, 1.0):
+        whole = leave_one_out(K, Y, groups=groups, ridges=(ridge,)).predictions
+        assert float((predictions_at(K, Y, ridge, groups) - whole).abs().max()) < 1e-9
 
 
 def test_scale_of_the_kernel_and_order_of_samples_change_nothing() -> None:
