@@ -1,4 +1,4 @@
-"""What a network will learn from labels, told before it is trained: kernels, leave-one-out, and their validity."""
+"""What a family can learn before it is trained: kernels of its members over data."""
 
 import lazy_loader
 
