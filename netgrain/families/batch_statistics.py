@@ -21,27 +21,37 @@ class DataStatistics:
 
     def __call__(self) -> nn.Module:
         model = built(self.make)
-        norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-        if not norms:
+        if not tracking_norms(model):
             raise NetgrainError("expected a model with batch norms that track statistics, found none.")
-        momenta = [m.momentum for m in norms]
-        for m in norms:
-            m.reset_running_stats()
-            m.momentum = None  # cumulative: the statistics of this one batch
-        training = {m: m.training for m in model.modules()}
-        model.eval()
-        for m in norms:
-            m.train()
-        try:
-            with torch.no_grad():
-                parameter = next(model.parameters())
-                forward(model, self.X.to(parameter.device, parameter.dtype))
-        finally:
-            for module, mode in training.items():
-                module.training = mode
-            for m, momentum in zip(norms, momenta, strict=True):
-                m.momentum = momentum
+        calibrate(model, self.X)
         return model
+
+
+def tracking_norms(model: nn.Module) -> list[_BatchNorm]:
+    """Batch norms that keep running statistics."""
+    return [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+
+
+def calibrate(model: nn.Module, X: Tensor) -> None:
+    """Give the model's batch norms the mean and variance of their inputs over X, in one pass; else it stays as it is."""
+    norms = tracking_norms(model)
+    momenta = [m.momentum for m in norms]
+    for m in norms:
+        m.reset_running_stats()
+        m.momentum = None  # cumulative: the statistics of this one batch
+    training = {m: m.training for m in model.modules()}
+    model.eval()
+    for m in norms:
+        m.train()
+    try:
+        with torch.no_grad():
+            parameter = next(model.parameters())
+            forward(model, X.to(parameter.device, parameter.dtype))
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+        for m, momentum in zip(norms, momenta, strict=True):
+            m.momentum = momentum
 
 
 def data_statistics(make: Family, X: Tensor) -> DataStatistics:
