@@ -119,14 +119,14 @@ class Band:
         Modes, counted from 1.
     share : Estimate
         Part of the label's variance in these modes.
-    learnt : float
-        Part of that which the samples at hand teach, Σ L_i v_i²/Σ v_i² with equal v_i.
+    learnt : Estimate
+        Part of the label's variance that the samples at hand teach, Σ L_i v_i² over these modes.
     """
 
     first: int
     last: int
     share: Estimate
-    learnt: float
+    learnt: Estimate
 
     @property
     def shown(self) -> bool:
@@ -206,10 +206,11 @@ def mode_shares(
         inside = place[groups] < count / 2
         A, B = inside.nonzero()[:, 0], (~inside).nonzero()[:, 0]
         ways = [_halves(K, targets.columns, one, other, whole.scale) for one, other in ((A, B), (B, A))]
-        shares, eigenvalues = (torch.stack([_first(way[j], len(K)) for way in ways]).mean(0) for j in (0, 1))
-        splits.append(shares / targets.variance)
-        learnt.append(eigenvalues / (eigenvalues + kappa))
-    return _summary(torch.stack(splits), torch.stack(learnt).mean(0), min(len(A), len(B)) - 1, kappa, n)
+        shares = [share / targets.variance for share, _ in ways]
+        taught = [eigenvalues / (eigenvalues + kappa) for _, eigenvalues in ways]
+        splits.append(_mean_of_modes(shares, n))
+        learnt.append(_mean_of_modes([L * share for L, share in zip(taught, shares, strict=True)], n))
+    return _summary(torch.stack(splits), torch.stack(learnt), min(len(A), len(B)) - 1, kappa)
 
 
 def _halves(K: Tensor, columns: Tensor, A: Tensor, B: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -225,29 +226,35 @@ def _halves(K: Tensor, columns: Tensor, A: Tensor, B: Tensor, scale: float) -> t
     return (a * b).sum(1), w / len(A)
 
 
-def _first(values: Tensor, n: int) -> Tensor:
-    """As many values for every half: missing modes have none."""
-    return torch.nn.functional.pad(values, (0, n - len(values)))
+def _mean_of_modes(ways: list[Tensor], n: int) -> Tensor:
+    """The mean of both ways; modes that a half does not have count as zero."""
+    return torch.stack([torch.nn.functional.pad(values, (0, n - len(values))) for values in ways]).mean(0)
 
 
-def _summary(splits: Tensor, learnt: Tensor, modes: int, kappa: float, n: int) -> ModeShares:
-    """splits: (splits, modes), shares of each mode; learnt: (modes,)."""
-    bands, start, parts = [], 0, []
+def _summary(splits: Tensor, learnt: Tensor, modes: int, kappa: float) -> ModeShares:
+    """splits, learnt: (splits, modes), v_i² and L_i v_i² as shares of the label."""
+    n, start = splits.shape[1], 0
+    bands, shown = [], torch.zeros(n, dtype=torch.bool)
     for end in (*EDGES, n):
         last = min(end, modes)
         if last <= start:
             break
-        each = splits[:, start:last].sum(1)
-        band = Band(start + 1, last, _over_splits(each), float(learnt[start:last].mean()))
-        bands.append(band)
-        if band.shown:
-            parts.append(torch.stack([each, each * band.learnt]))
+        inside = slice(start, last)
+        bands.append(
+            Band(start + 1, last, _estimate(splits[:, inside].sum(1), n), _estimate(learnt[:, inside].sum(1), n))
+        )
+        shown[inside] = bands[-1].shown
         start = last
-    total, now = torch.stack(parts).sum(0) if parts else torch.zeros(2, SPLITS, dtype=torch.float64)
-    now, later, never = (_over_splits(values) for values in (now, total - now, 1 - total))
-    return ModeShares(tuple(bands), now, later, never, kappa)
+    total, now = splits[:, shown].sum(1), learnt[:, shown].sum(1)
+    return ModeShares(tuple(bands), _estimate(now, n), _estimate(total - now, n), _estimate(1 - total, n), kappa)
 
 
-def _over_splits(values: Tensor) -> Estimate:
-    """The mean; of the variance of one split half is common to all, as they are halves of the same samples."""
-    return Estimate(float(values.mean()), math.sqrt(1 + 1 / SPLITS) * float(values.std()), SPLITS)
+def _estimate(shares: Tensor, n: int) -> Estimate:
+    """The mean over splits, with two errors: that of halves, and that of the samples, which all splits have in common.
+
+    Of the variance of one split half is common to all, too, as they are halves of the same samples. A share s is the
+    square of a mean over n samples of a product with variance 1 − s, about.
+    """
+    share = float(shares.mean())
+    inside = min(max(share, 0.0), 1.0)
+    return Estimate(share, math.sqrt((1 + 1 / SPLITS) * float(shares.var()) + 4 * inside * (1 - inside) / n), n)

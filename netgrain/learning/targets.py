@@ -152,7 +152,7 @@ def score_of(targets: Targets, predictions: Tensor) -> Score:
     """
     n = len(targets)
     if not targets.classes:
-        return Score(_r_squared(targets.columns, predictions), None, {}, 0.0)
+        return Score(explained_share(targets, predictions), None, {}, 0.0)
     right = (predictions.argmax(1) == targets.values).double()
     per_class: dict[str, Estimate | None] = {}
     for j, (name, count) in enumerate(zip(targets.classes, targets.counts, strict=True)):
@@ -172,8 +172,22 @@ def _share(share: float, n: int) -> Estimate:
     return Estimate(share, math.sqrt(inside * (1 - inside) / n), n)
 
 
-def _r_squared(columns: Tensor, predictions: Tensor) -> Estimate:
-    n = len(columns)
+def explained_share(targets: Targets, predictions: Tensor) -> Estimate:
+    """R² over all columns, of classes as well: 1 − error/(error of the mean of the other samples).
+
+    Parameters
+    ----------
+    targets : Targets
+        The true labels.
+    predictions : Tensor of shape (samples, columns)
+        Made without the sample.
+
+    Returns
+    -------
+    Estimate
+        With the error of the number of samples.
+    """
+    n, columns = len(targets), targets.columns
     error = (columns - predictions).square().sum(1)
     spread = (columns - columns.mean(0)).square().sum(1) * (n / (n - 1)) ** 2
     share = float(error.mean() / spread.mean())
