@@ -10,3 +10,24 @@ from .leave_one_out import (
 from .targets import (
     Targets as Targets,
 )
+from .learning_curves import (
+    LearningCurve as LearningCurve,
+)
+from .learning_curves import (
+    learning_curve as learning_curve,
+)
+from .modes import (
+    eigenlearning as eigenlearning,
+)
+from .outcome import (
+    Learnability as Learnability,
+)
+from .predictions import (
+    learnability as learnability,
+)
+from .rankings import (
+    ranking as ranking,
+)
+from .trials import (
+    trial_training as trial_training,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from netgrain.geometry.plots import COLOURS, LINE, MARK, SMALL
 
 if TYPE_CHECKING:
     from netgrain.learning.outcome import Learnability
+    from netgrain.learning.rankings import Place
 
 AHEAD = 8  # times the samples
 
@@ -34,7 +36,9 @@ def curve(found: Learnability, ax: Axes | None = None) -> Axes:
         ax.errorbar([n * 1.08], [float(trial)], [trial.stderr], fmt="^", color=COLOURS[1], ms=5, capsize=3, label="trial")
     ax.axhline(found.chance, color="#999999", lw=0.8, ls=":")
     ax.annotate("chance", (points.sizes[0], found.chance), fontsize=SMALL, color="#666666", va="bottom")
-    ax.set_xscale("log")
+    ax.set_xscale("log", base=2)
+    ticks = [size for size in (points.sizes[0], points.sizes[len(points.sizes) // 2], n, ahead[-1])]
+    ax.set_xticks(ticks, [f"{size:,}" for size in ticks])
     ax.set_xlabel("samples")
     ax.set_ylabel(found.measure)
     ax.legend(fontsize=SMALL, frameon=False, loc="best")
@@ -50,7 +54,7 @@ def shares(found: Learnability, ax: Axes | None = None) -> Axes:
         ax.bar(place, 100 * float(band.share), color=LINE, alpha=0.35, width=0.7)
         ax.bar(place, 100 * max(float(band.learnt), 0.0), color=LINE, width=0.7)
         ax.errorbar(place, 100 * float(band.share), 100 * band.share.stderr, color="black", capsize=3, lw=1)
-    ax.set_xticks(list(places), [band.name for band in bands])
+    ax.set_xticks(list(places), [band.name for band in bands], fontsize=SMALL)
     ax.set_xlabel("modes of the kernel")
     ax.set_ylabel("share of the label (%)")
     now, later, never = (100 * float(s) for s in (found.shares.now, found.shares.later, found.shares.never))
@@ -65,6 +69,20 @@ def picture(found: Learnability) -> Figure:
     curve(found, left)
     shares(found, right)
     figure.suptitle(repr(found), fontsize=SMALL)
+    return figure
+
+
+def ranking_picture(places: Sequence[Place], one: Learnability) -> Figure:
+    """Scores of several networks with their errors, the best on top."""
+    figure = Figure(figsize=(6.4, 1.2 + 0.4 * len(places)), layout="constrained")
+    ax = figure.subplots()
+    for row, place in enumerate(places):
+        colour = LINE if place.like_best else COLOURS[4]
+        ax.errorbar([float(place.score)], [row], xerr=[place.score.stderr], fmt="o", color=colour, capsize=3)
+    ax.axvline(one.chance, color="#999999", lw=0.8, ls=":")
+    ax.set_yticks(range(len(places)), [place.name for place in places])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"expected {one.measure} (blue: cannot be told apart from the best; dotted: chance)")
     return figure
 
 

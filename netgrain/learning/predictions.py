@@ -62,6 +62,7 @@ def learnability(
     y: Tensor,
     *,
     target: Target | None = None,
+    classes: Sequence[str] | None = None,
     samples: int = SAMPLES,
     kinds: Sequence[KernelKind] = KINDS,
     members: int | None = None,
@@ -87,6 +88,8 @@ def learnability(
         Classes as whole numbers, or numbers of shape (samples,) or (samples, outputs).
     target : {"classes", "numbers"}, optional
         What y means, where floating-point labels have few values.
+    classes : sequence of str, optional
+        Names of the labels 0, 1, …; by default the labels themselves.
     samples : int, default 2000
         Number of random samples to use; from 20 to 5,000. The learning curve extrapolates.
     kinds : sequence of {"layers", "tangent", "last"}
@@ -129,8 +132,10 @@ def learnability(
     so in ``warning``.
     """
     X = check_features(X)
-    targets = targets_of(y, len(X), target=target)
+    targets = _named(targets_of(y, len(X), target=target), classes)
     whole("samples", samples, FEWEST_SAMPLES)
+    if members is not None:
+        whole("members", members, 1)
     if samples > MOST_DENSE:
         raise NetgrainError(f"samples must be at most {MOST_DENSE}, which a kernel can hold, found {samples}.")
     if not kinds or not set(kinds) <= {"layers", "tangent", "last"}:
@@ -201,6 +206,18 @@ def _chosen(X: Tensor, targets: Targets, samples: int, seed: int) -> Tensor:
     order = torch.tensor(sorted(range(len(X)), key=lambda i: (digests[i], labels[i])))
     drawn = torch.randperm(len(X), generator=generator_for(seed, "samples"))[:samples]
     return order[drawn]
+
+
+def _named(targets: Targets, classes: Sequence[str] | None) -> Targets:
+    if not classes or not targets.classes:
+        return targets
+    labels = [int(float(label)) for label in targets.classes]
+    if min(labels) < 0 or max(labels) >= len(classes):
+        raise NetgrainError(
+            f"classes holds {len(classes)} names, but labels run from {min(labels)} to {max(labels)}; give a name for "
+            "each label from 0."
+        )
+    return Targets(targets.values, tuple(classes[label] for label in labels))
 
 
 def _present(targets: Targets) -> Targets:

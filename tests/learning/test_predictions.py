@@ -84,6 +84,9 @@ def test_names_of_classes_do_not_matter() -> None:
     one, other = quick(X, y), quick(X, 7 - 3 * y)
     assert float(one.score) == float(other.score)
     assert set(other.per_class) == {"4", "7"}
+    assert set(quick(X, 2 * y, classes=("cat", "none", "dog")).per_class) == {"cat", "dog"}
+    with pytest.raises(NetgrainError, match="classes holds 2 names, but labels run from 0 to 2"):
+        quick(X, 2 * y, classes=("cat", "dog"))
 
 
 def test_equal_rows_are_counted_and_left_out_together() -> None:
@@ -96,9 +99,9 @@ def test_equal_rows_are_counted_and_left_out_together() -> None:
 
 
 def test_a_trial_stands_beside_the_kernel_and_warns_where_features_are_learnt() -> None:
-    """The product of three signs of ten features: no kernel of few samples sees it, and a training does."""
+    """One quiet feature among loud ones that say nothing: a random sum hides it, and training finds it."""
 
-    class Products(nn.Module):
+    class OneSum(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.mask = nn.Parameter(torch.randn(10) * 0.01)
@@ -109,17 +112,17 @@ def test_a_trial_stands_beside_the_kernel_and_warns_where_features_are_learnt() 
 
     g = torch.Generator().manual_seed(0)
     X = torch.randn(400, 10, generator=g)
-    X[:, 3:] *= 30  # loud features that say nothing hide the quiet one from a random sum
-    found = learnability(Products, X, (X[:, 0] > 0).long(), kinds=("last",), members=1, trial=True, grain=False)
+    X[:, 3:] *= 30
+    found = learnability(OneSum, X, (X[:, 0] > 0).long(), kinds=("last",), members=1, trial=True, grain=False)
     assert found.score < 0.7
     assert found.trial is not None
     assert found.combined is not None
     assert found.untried == ""
-    if found.trial.score > 0.9:
-        assert found.features_learnt
-        assert found.warning is not None
-        assert "features must be learnt here" in found.warning
-        assert "features must be learnt here" in repr(found)
+    assert found.trial.score > 0.9
+    assert found.features_learnt
+    assert found.warning is not None
+    assert "features must be learnt here" in found.warning
+    assert "features must be learnt here" in repr(found)
 
 
 def test_no_trial_says_why() -> None:
@@ -165,11 +168,19 @@ def test_it_is_plain_json_and_reads_well() -> None:
 def test_the_grain_may_be_given() -> None:
     X = samples()
     G = ng.average_geometry(mlp, (6,))
-    found = quick(X, (X[:, 0] > 0).long(), grain=G)
-    assert found.grain is not None
-    few = quick(X[:20], (X[:20, 0] > 0).long(), grain=G, kinds=("last",))  # more features than half the samples: none
-    assert few.grain is not None
+    by_features = quick(X, (X[:, 0] > 0).long(), grain=G).grain
+    wide = torch.cat([X, torch.zeros(N, 94)], 1)  # more entries than half the samples: by the kernel
 
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(100, 24), nn.ReLU(), nn.Linear(24, 2))
+
+    by_kernel = quick(wide, (X[:, 0] > 0).long(), make=make, grain=ng.average_geometry(make, (100,))).grain
+    assert by_features is not None
+    assert by_kernel is not None
+    # of both networks G is a multiple of the identity in its wide limit
+    assert float(by_features.grain) == pytest.approx(float(by_features.plain), abs=1e-6)
+    assert float(by_kernel.grain) == pytest.approx(float(by_features.grain), abs=1e-3)
+    
 
 @pytest.mark.parametrize(
     ("X", "y", "options", "said"),
