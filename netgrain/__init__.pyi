@@ -7,6 +7,7 @@ from . import experiments as experiments
 from . import families as families
 from . import geometry as geometry
 from . import groups as groups
+from . import learning as learning
 from . import models as models
 from . import runtime as runtime
 from . import training as training
@@ -30,6 +31,7 @@ from .geometry.scores import prune as prune
 from .geometry.scores import score as score
 from .geometry.symmetric import corr as corr
 from .geometry.value import Geometry as Geometry
+from .learning.predictions import learnability as learnability
 from .runtime.errors import GrainWarning as GrainWarning
 from .runtime.errors import NetgrainError as NetgrainError
 from .runtime.versions import __version__ as __version__

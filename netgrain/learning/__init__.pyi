@@ -4,17 +4,14 @@ from .kernel_value import (
 from .kernel_value import (
     KernelAbout as KernelAbout,
 )
-from .leave_one_out import (
-    LeaveOneOut as LeaveOneOut,
-)
-from .targets import (
-    Targets as Targets,
-)
 from .learning_curves import (
     LearningCurve as LearningCurve,
 )
 from .learning_curves import (
     learning_curve as learning_curve,
+)
+from .leave_one_out import (
+    LeaveOneOut as LeaveOneOut,
 )
 from .modes import (
     eigenlearning as eigenlearning,
@@ -27,6 +24,9 @@ from .predictions import (
 )
 from .rankings import (
     ranking as ranking,
+)
+from .targets import (
+    Targets as Targets,
 )
 from .trials import (
     trial_training as trial_training,

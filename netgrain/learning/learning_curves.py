@@ -1,7 +1,7 @@
 """How the score grows with the number of samples: leave-one-out of subsets up to n, and power laws beyond.
 
-Two laws are fitted to the error e = 1 − score, e = a + b N^−c with a ≥ 0 and e = b N^−c. Neither was right on every task
-that was measured, so a forecast is their mean, and half of their difference is part of its error.
+Two laws are fitted to the error e = 1 − score: e = a + b N^−c with a ≥ 0, and e = b N^−c. Neither was right on every
+task that was measured, so a forecast is their mean, and half of their difference is part of its error.
 """
 
 from __future__ import annotations
@@ -124,7 +124,13 @@ class LearningCurve:
     seed: int
 
     def draws(self) -> Tensor:
-        """Errors 1 − score within their own errors, shape (draws + 1, points); the first row is as measured."""
+        """Errors 1 − score, drawn within their own errors.
+
+        Returns
+        -------
+        Tensor of shape (draws + 1, points)
+            The first row is as measured.
+        """
         errors = 1 - torch.tensor([float(s) for s in self.scores], dtype=torch.float64)
         spread = torch.tensor([s.stderr for s in self.scores], dtype=torch.float64)
         generator = generator_for(self.seed, "learning curve within its errors")
@@ -132,7 +138,20 @@ class LearningCurve:
         return torch.cat([errors[None], errors + noise * spread])
 
     def laws(self, exponents: tuple[float, ...] = EXPONENTS, *, floor: bool) -> PowerLaws:
-        """Laws of all draws, the first as measured."""
+        """Power laws of all draws.
+
+        Parameters
+        ----------
+        exponents : tuple of float
+            Tried one by one.
+        floor : bool
+            Whether a constant is part of the law.
+
+        Returns
+        -------
+        PowerLaws
+            The first is that of the scores as measured.
+        """
         weights = torch.tensor([1 / s.stderr**2 for s in self.scores], dtype=torch.float64)
         return fitted(torch.tensor(self.sizes), self.draws(), weights, exponents, floor=floor)
 
@@ -157,18 +176,18 @@ class LearningCurve:
         return Estimate(1 - float(both[:, 0].mean()), math.hypot(spread, apart), len(self.sizes))
 
     def enough(self) -> tuple[int, int, int | None] | None:
-        """Number of samples at which doubling them adds less than one point, between its lower and upper end.
+        """Number of samples from which on doubling them adds less than one point.
 
         Returns
         -------
         tuple of int, or None
-            (most likely, lower end, upper end) where the ends hold two thirds of the draws; the upper end is None where
+            (most likely, lower end, upper end), where the ends hold two thirds of the draws; the upper end is None where
             it lies beyond 1,000 times the samples, and so is all of it where the most likely number does.
         """
         n = self.sizes[-1]
         grid = [self.sizes[0] * 2 ** (j / 4) for j in range(4 * math.ceil(math.log2(FARTHEST * n / self.sizes[0])) + 1)]
         laws = [self.laws(floor=floor) for floor in (True, False)]
-        gains = torch.stack([sum((law.at(N) - law.at(2 * N) for law in laws)) / 2 for N in grid])  # (grid, draws + 1)
+        gains = torch.stack([torch.stack([law.at(N) - law.at(2 * N) for law in laws]).mean(0) for N in grid])
         reached = gains < GAIN
         first = torch.where(reached.any(0), reached.double().argmax(0), len(grid))
         ends = torch.quantile(first[1:].double(), torch.tensor([1 / 6, 5 / 6], dtype=torch.float64)).round().long()
@@ -185,7 +204,7 @@ class LearningCurve:
 def learning_curve(
     K: Tensor, targets: Targets, *, groups: Tensor | None = None, whole: Estimate | None = None, seed: int = 0
 ) -> LearningCurve:
-    """Learning curve of a kernel: leave-one-out of subsets from an eighth of the samples to all.
+    """Learning curve of a kernel, from an eighth of the samples to all.
 
     Parameters
     ----------

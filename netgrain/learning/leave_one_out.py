@@ -340,7 +340,9 @@ def at_whole_frequencies(predictions: Tensor, columns: Tensor, groups: Tensor | 
         return predictions + shift / (n - 1)
     _, numbers, counts = torch.unique(groups, return_inverse=True, return_counts=True)
     sums = torch.zeros(len(counts), columns.shape[1], dtype=columns.dtype).index_add_(0, numbers, shift)
-    return predictions + (sums / (n - counts)[:, None])[numbers]
+    others = (n - counts).double()[:, None]
+    shifted: Tensor = predictions + (sums / others).index_select(0, numbers)
+    return shifted
 
 
 Inverses = list[tuple[Tensor, Tensor]]  # rows (groups, size) and R_gg⁻¹ (groups, size, size)

@@ -1,7 +1,7 @@
 """The label mode by mode: how much of it lies in which modes of the kernel, and how much of that n samples teach.
 
-Eigenlearning (Bordelon, Canatar, Pehlevan; Simon et al.): operator eigenvalues λ_i, label coefficients v_i, noise σ² and
-ridge δ. κ solves n = Σ λ_i/(λ_i + κ) + δ/κ, L_i = λ_i/(λ_i + κ) is how much of mode i is learnt, and
+Eigenlearning (Bordelon, Canatar, Pehlevan; Simon et al.): operator eigenvalues λ_i, label coefficients v_i, noise σ²
+and ridge δ. κ solves n = Σ λ_i/(λ_i + κ) + δ/κ, L_i = λ_i/(λ_i + κ) is how much of mode i is learnt, and
 
     E₀ = n/(n − Σ L_i²),  test error = E₀ (Σ (1 − L_i)² v_i² + σ²),  training error = (δ/(nκ))² · test error.
 
@@ -53,7 +53,7 @@ class Eigenlearning:
 def eigenlearning(
     eigenvalues: Tensor, powers: Tensor, samples: int, *, ridge: float, noise: float = 0.0
 ) -> Eigenlearning:
-    """Expected errors of kernel ridge regression from the spectrum of the kernel's operator.
+    """Expected errors of kernel ridge regression, from the operator's spectrum.
 
     Parameters
     ----------

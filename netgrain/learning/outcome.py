@@ -164,7 +164,7 @@ class Learnability:
 
     @property
     def trial_score(self) -> Estimate | None:
-        """The trial's score with the whole of its error: samples, and the track record of trials."""
+        """The trial's score with its whole error: samples and track record."""
         if self.trial is None:
             return None
         score = self.trial.score
@@ -222,22 +222,39 @@ class Learnability:
             For tables; warnings come first.
         """
         e, s = self.error, self.shares
-        parts = [f"samples {e.samples:.3f}", f"members {e.members:.3f}" if e.members is not None else "", f"model {e.model:.3f}"]
+        parts = [
+            f"samples {e.samples:.3f}",
+            f"members {e.members:.3f}" if e.members is not None else "",
+            f"model {e.model:.3f}",
+        ]
         out = [("warning", self.warning)] if self.warning else []
         out.append((f"expected {self.measure}", f"{_score(self.score)} ({', '.join(filter(None, parts))})"))
         if self.balanced is not None:
             out.append(("compared", f"balanced {_score(self.balanced)}; always the largest class {self.chance:.3f}"))
         out.append(("kernels", "; ".join(f"{SAYS[k]} {_score(v.score)}" for k, v in self.kernels.items())))
         out[-1] = ("kernels", f"{out[-1][1]}; taken: {SAYS[self.kernel]}")
-        if self.trial is not None and self.trial_score is not None and self.combined is not None:
-            out.append(("trial training", f"{_score(self.trial_score)} ({self.trial.design}, rate {self.trial.rate:g}, {self.trial.steps} steps)"))
+        t = self.trial
+        if t is not None and self.trial_score is not None and self.combined is not None:
+            out.append(
+                (
+                    "trial training",
+                    f"{_score(self.trial_score)} ({t.design}, rate {t.rate:g}, {t.steps} steps)",
+                )
+            )
             out.append(("both combined", _score(self.combined)))
         out.append(("more samples", self._more()))
-        out.append(("learnable", f"now {_share(s.now)}, with more samples {_share(s.later)}, not at all {_share(s.never)}"))
+        out.append(
+            ("learnable", f"now {_share(s.now)}, with more samples {_share(s.later)}, not at all {_share(s.never)}")
+        )
         out += [(f"modes {band.name}", _share(band.share)) for band in s.shown]
         if self.grain is not None:
             g = self.grain
-            out.append(("grain", f"xᵀGz explains {_share(g.grain)} of the label, xᵀz {_share(g.plain)}, the kernel {_share(g.kernel)}"))
+            out.append(
+                (
+                    "grain",
+                    f"xᵀGz explains {_share(g.grain)} of it, xᵀz {_share(g.plain)}, the kernel {_share(g.kernel)}",
+                )
+            )
         out.append(("label noise", f"at most {_share(self.noise)}"))
         return out
 

@@ -30,14 +30,18 @@ def curve(found: Learnability, ax: Axes | None = None) -> Axes:
     wide = np.array([(f.stderr**2 + found.error.model**2) ** 0.5 for f in forecast])
     ax.plot(ahead, middle, "--", color=LINE, lw=1.2, label="forecast")
     ax.fill_between(ahead, middle - wide, np.minimum(middle + wide, 1), color=LINE, alpha=0.15, lw=0)
-    ax.errorbar([n], [float(found.score)], [found.score.stderr], fmt="s", color=MARK, ms=5, capsize=3, label="predicted")
+    ax.errorbar(
+        [n], [float(found.score)], [found.score.stderr], fmt="s", color=MARK, ms=5, capsize=3, label="predicted"
+    )
     if found.trial_score is not None:
         trial = found.trial_score
-        ax.errorbar([n * 1.08], [float(trial)], [trial.stderr], fmt="^", color=COLOURS[1], ms=5, capsize=3, label="trial")
+        ax.errorbar(
+            [n * 1.08], [float(trial)], [trial.stderr], fmt="^", color=COLOURS[1], ms=5, capsize=3, label="trial"
+        )
     ax.axhline(found.chance, color="#999999", lw=0.8, ls=":")
     ax.annotate("chance", (points.sizes[0], found.chance), fontsize=SMALL, color="#666666", va="bottom")
     ax.set_xscale("log", base=2)
-    ticks = [size for size in (points.sizes[0], points.sizes[len(points.sizes) // 2], n, ahead[-1])]
+    ticks = [points.sizes[0], points.sizes[len(points.sizes) // 2], n, ahead[-1]]
     ax.set_xticks(ticks, [f"{size:,}" for size in ticks])
     ax.set_xlabel("samples")
     ax.set_ylabel(found.measure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from netgrain.geometry.value import Geometry
 from netgrain.learning.kernel_value import Kernel, KernelKind
 from netgrain.learning.kernels import kernel
 from netgrain.learning.label_noise import label_noise_bound
-from netgrain.learning.learning_curves import LearningCurve, learning_curve, scored_predictions
+from netgrain.learning.learning_curves import learning_curve, scored_predictions
 from netgrain.learning.leave_one_out import (
     MOST_DENSE,
     Decomposition,
@@ -30,10 +29,18 @@ from netgrain.learning.leave_one_out import (
     leave_one_out,
     row_digests,
 )
-from netgrain.learning.modes import ModeShares, mode_shares
+from netgrain.learning.modes import mode_shares
 from netgrain.learning.outcome import GrainShare, KernelScore, Learnability, LearnabilityAbout
 from netgrain.learning.prediction_errors import PredictionError, member_error, track_record
-from netgrain.learning.targets import FEWEST_SAMPLES, Target, Targets, check_features, explained_share, score_of, targets_of
+from netgrain.learning.targets import (
+    FEWEST_SAMPLES,
+    Target,
+    Targets,
+    check_features,
+    explained_share,
+    score_of,
+    targets_of,
+)
 from netgrain.learning.trials import FEWEST_STEPS, Design, Trial, steps_within, trial_training
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
@@ -72,7 +79,7 @@ def learnability(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Learnability:
-    """Score that networks of a family will reach on these labels, told before they are trained.
+    """Score that networks of a family will reach on labels, before training.
 
     A few random networks give kernels over the samples. Ridge regression with each kernel predicts every sample from
     all others (leave-one-out, exact); the kernel with the smaller squared error gives the score. Its error has three
@@ -127,9 +134,19 @@ def learnability(
 
     Notes
     -----
-    The prediction is for networks that are trained to fit, without augmentation. Where features must be learnt, a kernel
-    at initialisation underrates the network; a trial training that reaches more than the kernel beyond both errors says
-    so in ``warning``.
+    The prediction is for networks that are trained to fit, without augmentation. Where features must be learnt, a
+    kernel at initialisation underrates the network; a trial training that reaches more than the kernel beyond both
+    errors says so in ``warning``.
+
+    Examples
+    --------
+    The sign of the first of two features, which a linear rule can tell:
+
+    >>> X = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    >>> make = lambda: nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    >>> found = learnability(make, X, (X[:, 0] > 0).long(), kinds=["layers"], trial=False)
+    >>> found.measure, bool(found.score > 0.9), found.about.samples
+    ('accuracy', True, 100)
     """
     X = check_features(X)
     targets = _named(targets_of(y, len(X), target=target), classes)
@@ -258,7 +275,6 @@ def _grain_share(
     if grain is False or (grain is True and flat.shape[1] > LARGEST_GRAIN):
         return None
     G = grain if isinstance(grain, Geometry) else _geometry(make, X, seed)
-
 
     def explained(features: Decomposition) -> Estimate:
         return explained_share(targets, leave_one_out(features, targets.columns, groups=groups).predictions)

@@ -270,8 +270,8 @@ def _classes(y: Tensor) -> Targets:
         )
     if len(names) > MOST_CLASSES or int(counts.max()) == 1:
         raise NetgrainError(
-            f"y holds {len(names)} different classes for {len(y)} samples, expected at most {MOST_CLASSES} with several "
-            f"samples each; pass target='numbers' if they are numbers, or merge classes ({RENUMBER})."
+            f"y holds {len(names)} different classes for {len(y)} samples, expected at most {MOST_CLASSES} with "
+            f"several samples each; pass target='numbers' if they are numbers, or merge classes ({RENUMBER})."
         )
     if y.is_floating_point():
         return Targets(positions, tuple(f"{v:g}" for v in names.tolist()))
@@ -281,7 +281,9 @@ def _classes(y: Tensor) -> Targets:
 def _numbers(y: Tensor) -> Targets:
     y = y.double()
     if bool((y == y[0]).all()):
-        raise NetgrainError(f"all {len(y)} samples have the same target {y.flatten()[0].item():g}; expected them to differ.")
+        raise NetgrainError(
+            f"all {len(y)} samples have the same target {y.flatten()[0].item():g}; expected them to differ."
+        )
     return Targets(y)
 
 
@@ -299,6 +301,6 @@ def check_features(X: Tensor) -> Tensor:
         On the CPU.
     """
     X = checked_samples(X).cpu()
-    if bool((X == X[:1]).all()):
+    if bool((X[:1] == X).all()):
         raise NetgrainError(f"all {len(X)} samples of X are the same; expected features that differ between samples.")
     return X

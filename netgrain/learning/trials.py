@@ -5,8 +5,8 @@ Two designs:
     80 : 20   four fifths of the samples train, the score is that of the network on the last fifth
     halves    one half trains; the features below the last layer are read out by leave-one-out on the other half
 
-Several learning rates are tried, each for the same number of steps, which a cost model sets. The best is the one with the
-least squared error on the samples that did not train; where it is the smallest or largest rate, the result says so.
+Several learning rates are tried, each for the same number of steps, which a cost model sets. The best is the one with
+the least squared error on the samples that did not train; where it is the smallest or largest rate, the result says so.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def trial_training(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Trial:
-    """Train a member of a family for a few steps at several rates, and score it on samples it has not seen.
+    """Train a member for a few steps at several rates, and score it on other samples.
 
     Parameters
     ----------
@@ -188,7 +188,9 @@ def trial_training(
                 optimizer="adam", lr=rate, steps=steps, batch=BATCH, loss="cross-entropy" if targets.classes else "mse"
             )
             trained = train_member(make, X[A], y[A], settings, seed=seed, i=0)
-            found[rate] = None if trained.diverged else _judged(trained, reading, X, targets, scale, (A, B), groups, design)
+            found[rate] = (
+                None if trained.diverged else _judged(trained, reading, X, targets, scale, (A, B), groups, design)
+            )
             bar.advance()
     good = {rate: result for rate, result in found.items() if result is not None}
     if not good:

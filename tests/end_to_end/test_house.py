@@ -18,7 +18,7 @@ from tests.end_to_end.test_docstrings import PACKAGE, exported, stubs
 
 ROOMS = {
     *("runtime", "data", "models", "families", "closed_form", "geometry", "training", "complexity", "groups"),
-    *("equivariant", "auditing", "experiments", "cli"),
+    *("equivariant", "learning", "auditing", "experiments", "cli"),
 }
 FOLDERS = {  # where a contract repeats; rooms are flat otherwise
     "closed_form/rules",

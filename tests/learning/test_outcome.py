@@ -8,8 +8,8 @@ from torch import nn
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.outcome import Learnability
-from netgrain.learning.predictions import learnability
 from netgrain.learning.prediction_errors import track_record
+from netgrain.learning.predictions import learnability
 from netgrain.learning.trials import Trial
 
 
@@ -28,7 +28,9 @@ def found() -> Learnability:
 
 
 def trial(score: float) -> Trial:
-    return Trial(Estimate(score, 0.02, 200), "accuracy", "halves", 1e-3, {1e-4: 0.1, 1e-3: score, 1e-2: 0.1}, 100, 30, 1.0)
+    return Trial(
+        Estimate(score, 0.02, 200), "accuracy", "halves", 1e-3, {1e-4: 0.1, 1e-3: score, 1e-2: 0.1}, 100, 30, 1.0
+    )
 
 
 def test_it_warns_where_the_trial_is_beyond_both_errors(found: Learnability) -> None:

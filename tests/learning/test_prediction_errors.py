@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from netgrain.learning.leave_one_out import leave_one_out
 from netgrain.learning.learning_curves import loo_score
+from netgrain.learning.leave_one_out import leave_one_out
 from netgrain.learning.prediction_errors import PredictionError, member_error, track_record
 from netgrain.learning.targets import targets_of
 

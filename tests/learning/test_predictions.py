@@ -180,7 +180,7 @@ def test_the_grain_may_be_given() -> None:
     # of both networks G is a multiple of the identity in its wide limit
     assert float(by_features.grain) == pytest.approx(float(by_features.plain), abs=1e-6)
     assert float(by_kernel.grain) == pytest.approx(float(by_features.grain), abs=1e-3)
-    
+
 
 @pytest.mark.parametrize(
     ("X", "y", "options", "said"),

@@ -65,7 +65,9 @@ def test_the_same_seed_gives_the_same_trial_and_equal_rows_stay_together() -> No
 
 
 def trial(rate: float, train_score: float = 1.0) -> Trial:
-    return Trial(Estimate(0.8, 0.02, 100), "accuracy", "halves", rate, {0.001: 0.7, 0.01: 0.8, 0.1: None}, 100, 50, train_score)
+    return Trial(
+        Estimate(0.8, 0.02, 100), "accuracy", "halves", rate, {0.001: 0.7, 0.01: 0.8, 0.1: None}, 100, 50, train_score
+    )
 
 
 def test_edges_of_the_grid_and_misfits_are_named() -> None:
