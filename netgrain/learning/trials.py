@@ -3,7 +3,7 @@
 Two designs:
 
     80 : 20   four fifths of the samples train, the score is that of the network on the last fifth
-    halves    one half trains; the features below the last layer are read out by leave-one-out on the other half
+    halves    one half trains; the features of all its layers are read out by leave-one-out on the other half
 
 Several learning rates are tried, each for the same number of steps, which a cost model sets. The best is the one with
 the least squared error on the samples that did not train; where it is the smallest or largest rate, the result says so.
@@ -23,14 +23,10 @@ from netgrain.families.members import Family, forward, model_dtype
 from netgrain.families.reading import Reading, read
 from netgrain.families.sizes import operations
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.layer_features import last_features
+from netgrain.learning.layer_features import feature_plan, layer_features
+from netgrain.learning.layer_grams import layer_gram
 from netgrain.learning.learning_curves import scored_predictions
-from netgrain.learning.leave_one_out import (
-    Decomposition,
-    decomposed,
-    decomposed_features,
-    leave_one_out,
-)
+from netgrain.learning.leave_one_out import leave_one_out
 from netgrain.learning.targets import Targets, score_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
@@ -239,7 +235,7 @@ def _judged(
         predicted = _answers(model, X[B], targets, scale)
         return float((predicted - rest.columns).square().sum(1).mean()), score_of(rest, predicted).value, fit
     some = None if groups is None else groups[B]
-    found = leave_one_out(_decomposed(_features(model, X[B])), rest.columns, groups=some)
+    found = leave_one_out(_trained_kernel(model, X[B]), rest.columns, groups=some)
     return found.squared_error, score_of(rest, scored_predictions(found.predictions, rest, some)).value, fit
 
 
@@ -258,17 +254,10 @@ def _outputs(model: nn.Module, X: Tensor) -> Iterator[Tensor]:
             yield y.reshape(len(y), -1)
 
 
-def _features(model: nn.Module, X: Tensor) -> Tensor:
-    """Inputs of the last linear layer; the outputs themselves where there is none with one row for each sample."""
-    try:
-        return last_features(model, X.to(model_dtype(model)), AT_ONCE).double()
-    except NetgrainError:
-        return torch.cat(list(_outputs(model, X))).double()
-
-
-def _decomposed(features: Tensor) -> Decomposition:
-    n, width = features.shape
-    return decomposed_features(features) if width < n / 2 else decomposed(features @ features.T)
+def _trained_kernel(model: nn.Module, X: Tensor) -> Tensor:
+    """The kernel of all layers of one network as it is, (samples, samples)."""
+    X = X.to(model_dtype(model))
+    return layer_gram(layer_features(model, X, feature_plan(model, X[:3]), AT_ONCE), len(X))[0]
 
 
 def combined(kernel: Estimate, trial: Estimate) -> Estimate:

@@ -110,6 +110,15 @@ def test_shuffled_labels_have_no_share() -> None:
     assert float(own) == pytest.approx(1)
 
 
+def test_many_samples_give_what_a_thousand_of_them_give() -> None:
+    phi = features(1200)
+    targets = targets_of(phi[:, 0] + 0.5 * phi[:, 140])
+    K = (phi * torch.cat([EIGENVALUES[:1] * 20, EIGENVALUES[1:]])) @ phi.T
+    shares = mode_shares(K, targets, ridge=1.0, groups=torch.arange(1200) // 2)
+    assert abs(shares.bands[0].share - 0.8) < 2 * shares.bands[0].share.stderr
+    assert shares.bands[-1].last < 500
+
+
 def test_shares_of_scaled_kernels_and_grouped_samples() -> None:
     phi = features(200)
     phi[1::2] = phi[::2]
