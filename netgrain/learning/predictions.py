@@ -162,11 +162,14 @@ def learnability(
     X, targets = X[rows], _present(targets.of(rows))
     groups = groups_of(X)
     with Bar("learnability", len(kinds) + 4, progress) as bar:
-        read_out = []
-        for kind in kinds:
-            read_out.append(_read_out(make, X, targets, groups, kind, members, seed))
+        scores: dict[str, KernelScore] = {}
+        best: Readout | None = None  # the only one whose kernel is kept
+        for kind in dict.fromkeys(kinds):
+            one = _read_out(make, X, targets, groups, kind, members, seed)
+            scores[kind] = one.score
+            best = one if best is None or one.found.squared_error < best.found.squared_error else best
             bar.advance(note=kind)
-        best = min(read_out, key=lambda r: r.found.squared_error)
+        assert best is not None
         own = score_of(targets, scored_predictions(best.found.predictions, targets, groups))
         curve = learning_curve(best.kernel.matrix, targets, groups=groups, whole=own.value, seed=seed)
         bar.advance(note="curve")
@@ -191,7 +194,7 @@ def learnability(
         samples=len(X),
         given=given,
         equal=len(X) - int(groups.max()) - 1,
-        members={r.kernel.kind: r.kernel.members for r in read_out},
+        members={kind: score.members for kind, score in scores.items()},
         ridge=best.found.ridge,
         seed=seed,
         recipe=track_record().recipe,
@@ -206,7 +209,7 @@ def learnability(
         per_class=own.per_class,
         counts=dict(zip(targets.classes, targets.counts, strict=True)),
         kernel=best.kernel.kind,
-        kernels={r.kernel.kind: r.score for r in read_out},
+        kernels=scores,
         curve=curve,
         shares=shares,
         noise=label_noise_bound(curve),
