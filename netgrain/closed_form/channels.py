@@ -154,11 +154,11 @@ class Points(Channel):
 
 
 def _unfolded(x: Tensor, count: int, taps: Sequence[Taps]) -> Tensor:
-    """(points, first axes, kernel entries of each other axis, its outputs)."""
+    """(points, first axes, kernel entries of each axis that windows slide along, its outputs, axes that remain)."""
     for k, along in enumerate(taps):
         x = unfolded(x, 1 + count + 2 * k, along)
     dims = range(1 + count, 1 + count + 2 * len(taps))
-    return x.permute(*range(1 + count), *dims[::2], *dims[1::2])
+    return x.permute(*range(1 + count), *dims[::2], *dims[1::2], *range(dims.stop, x.dim()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 Every tensor axis is a product of *atoms*: the channel atom (whose entries are copies of one random function) and
 position atoms. Reshaping, permuting and flattening only regroup atoms; convolutions, pools and slices act on one of
-them.
+them. Where several samples pass together, for kernels over them, their atom is the last one and on no axis.
 """
 
 from __future__ import annotations
@@ -260,7 +260,12 @@ def renamed(value: FeatureMap, axes: Axes, step: Step | None) -> FeatureMap:
 
 
 def arranged(value: FeatureMap, groups: Sequence[Sequence[int]], axes: Axes, step: Step) -> FeatureMap:
-    """One position atom per group of the present ones, in that order; axes are in the new numbering."""
+    """One position atom per group of the present ones, in that order; axes are in the new numbering.
+
+    Atoms that are in no group, those of samples, stay at the end.
+    """
+    named = {k for group in groups for k in group}
+    groups = [*groups, *([k] for k in range(len(value.sizes)) if k not in named)]
     flat = [k for group in groups for k in group]
     if flat == list(range(len(value.sizes))) and all(len(group) == 1 for group in groups):
         return renamed(value, axes, step)

@@ -193,6 +193,11 @@ class Separable(Moment):
             factors.insert(k, None)
         return Separable(tuple(all_sizes), self.weights, tuple(factors))
 
+    def with_samples(self, count: int) -> Separable:
+        """With one more axis, the last, on which all entries are the same."""
+        every = torch.ones(self.terms, count, count, dtype=torch.float64)
+        return Separable((*self.sizes, count), self.weights, (*self.factors, every))
+
     def permuted(self, order: Sequence[int]) -> Moment:
         return Separable(tuple(self.sizes[k] for k in order), self.weights, tuple(self.factors[k] for k in order))
 

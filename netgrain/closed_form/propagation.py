@@ -21,7 +21,7 @@ from netgrain.closed_form.channels import (
     Points,
     sum_or_none,
 )
-from netgrain.closed_form.feature_maps import ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, Choice, Factor, FeatureMap, Gain, Slope, StepKind, Term
 from netgrain.closed_form.moments import Full, Moment, check_room, identity, one_pass, ones
 from netgrain.closed_form.rules import RULES, Pass
 from netgrain.closed_form.rules.affine import live_refs, nothing
@@ -54,6 +54,7 @@ class Propagation:
         data_statistics: bool = False,
         entry: str = "",  # the layer through which x enters, if gradients at its output are enough
         dry: bool = False,  # find out what the pass would do, without numbers that depend on the points
+        samples: bool = False,  # points are (1, *input_shape, samples): moments between samples, for kernels
     ) -> None:
         self.trace, self.laws, self.output = trace, laws, output
         self.points, self.seen, self.directions = points, seen, directions
@@ -62,6 +63,9 @@ class Propagation:
         self.observing = seen is not None
         self.data_statistics = data_statistics
         self.entry, self.dry = entry, dry
+        self.samples = samples
+        self.collecting = False
+        self.collected: dict[str, Tensor] = {}  # products of gradients by each parameter, (samples, samples)
         self.at_entry = False  # whether the pass ended there
         self.kinds: dict[int, StepKind] = {}  # of steps that are not followed exactly
         self.weights: Moment | None = None
@@ -82,15 +86,59 @@ class Propagation:
         with one_pass():
             return self._run()
 
+    def feature_products(self, step: Step) -> Tensor:
+        """E[φ(x)·φ(z)] between samples, φ what this step gets, (samples, samples)."""
+        assert self.samples
+        with one_pass():
+            values, _ = self._forward()
+            (ref,) = refs_in((step.args, step.kwargs))
+            value = values[ref]
+            visible = [k for axis in value.axes for k in axis if k != CHANNEL]
+            parts = [b.channel.traced(visible)[0].scaled(float(b.channels)) for b in value.blocks]
+            return reduce(Moment.plus, parts).full().spelled_out().matrices()[0]
+
+    def tangent_products(self) -> Tensor:
+        """Σ over parameters and outputs of E[∂f(x) ∂f(z)] between samples, (samples, samples)."""
+        assert self.samples
+        self.collecting = True
+        self.run()
+        return sum(self.collected.values(), torch.zeros(1, 1, dtype=torch.float64))
+
+    def collect(self, weight: Weight, gradients: Moment, inputs: Moment | None, channels: int) -> None:
+        found = (gradients if inputs is None else gradients.times(inputs)).full().spelled_out()
+        visible = len(found.sizes) - 1
+        over = [*range(1, 1 + visible), *range(2 + visible, 2 + 2 * visible)]
+        total = (found.values.sum(over) if over else found.values)[0] * channels
+        name = self.laws.tied.get(weight.name, weight.name)
+        self.collected[name] = self.collected[name] + total if name in self.collected else total
+
     def _run(self) -> Moment:
+        values, order = self._forward()
+        x = values[Ref(-1)]
+        self._seed(values[self.trace.output])
+        for value in reversed(order):
+            if (moment := self._at_entry(value)) is not None:
+                return moment
+            for block, terms in enumerate(value.terms):
+                for term in terms:
+                    value.send(block, term)
+            value.terms = []
+        found = [self.average(term) for term in x.terms[0]]
+        if not found:
+            raise Unsupported("the output does not depend on the input")
+        self.weights = reduce(sum_or_none, (term.weights for term in found))
+        return reduce(Moment.plus, (term.moment for term in found))
+
+    def _forward(self) -> tuple[dict[Ref, FeatureMap], list[FeatureMap]]:
+        """All values, and those that steps made in order."""
         needed = self._needed()
         sizes = self.trace.input_shape
+        axes = tuple((k,) for k in range(len(sizes)))
         start: Channel = ConstantChannel(0.0, sizes)
         if self.points is not None:
             start = Points(self.points.double(), self.directions, self.dry)
-        x = FeatureMap(
-            tuple((k,) for k in range(len(sizes))), sizes, (ChannelBlock(1, start, frozenset([-1])),), holds=True
-        )
+            sizes = start.sizes
+        x = FeatureMap(axes, sizes, (ChannelBlock(1, start, frozenset([-1])),), holds=True)
         values: dict[Ref, FeatureMap] = {Ref(-1): x}
         order: list[FeatureMap] = []
         for step in self.trace.steps:
@@ -107,19 +155,7 @@ class Propagation:
                     self._observe(value, self.seen.steps[step.index].outputs[item])
                 values[Ref(step.index, item)] = value
                 order.append(value)
-        self._seed(values[self.trace.output])
-        for value in reversed(order):
-            if (moment := self._at_entry(value)) is not None:
-                return moment
-            for block, terms in enumerate(value.terms):
-                for term in terms:
-                    value.send(block, term)
-            value.terms = []
-        found = [self.average(term) for term in x.terms[0]]
-        if not found:
-            raise Unsupported("the output does not depend on the input")
-        self.weights = reduce(sum_or_none, (term.weights for term in found))
-        return reduce(Moment.plus, (term.moment for term in found))
+        return values, order
 
     def _at_entry(self, value: FeatureMap) -> Moment | None:
         """The moment where x enters, if this is the output of that layer and no structure makes the moment small."""
@@ -151,8 +187,11 @@ class Propagation:
     def _seed(self, y: FeatureMap) -> None:
         """The gradient of the chosen outputs at the output itself, per channel."""
         if self.output == "all":
+            start = identity(y.sizes)
+            if self.samples:  # one function of all samples: each gradient meets those of the others
+                start = identity(y.sizes[:-1]).with_samples(y.sizes[-1])
             for i in range(len(y.blocks)):
-                y.receive(i, Term(identity(y.sizes)))
+                y.receive(i, Term(start))
             return
         if callable(self.output):
             raise Unsupported("a function of the outputs was asked for")

@@ -81,6 +81,13 @@ class TangentFeatures:
             total.addcmul_(products(a, n), products(b, n))
         return total
 
+    def mean_diagonal(self, n: int) -> float:
+        """The mean of Θ(x, x) over X."""
+        diagonal = self.rows[:n].double().square().sum(1)
+        for a, b in self.dense:
+            diagonal += a[:n].double().square().sum(1) * b[:n].double().square().sum(1)
+        return float(diagonal.mean())
+
 
 def tangent_features(model: nn.Module, X: Tensor, plan: TangentPlan, batch: int, seed: int) -> TangentFeatures:
     """The gradients of one network, whose parameters are frozen; seed: of r and of the signs."""

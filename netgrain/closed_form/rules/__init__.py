@@ -28,6 +28,7 @@ from netgrain.closed_form.feature_maps import (
     Term,
     arranged,
 )
+from netgrain.closed_form.moments import Moment
 from netgrain.families.initialisation import TensorLaw
 from netgrain.families.trace import Ref, Step, Unsupported, Weight
 
@@ -38,6 +39,7 @@ class Pass(Protocol):
     observing: bool  # channels come from real members
     data_statistics: bool  # batch norms were calibrated on data
     tracking: bool  # directions are followed, so that slopes and gradients may depend on each other
+    collecting: bool  # gradients by the weights are multiplied
 
     def law(self, weight: Weight, step: Step) -> TensorLaw: ...
     def use_weight(self, weight: Weight, step: Step) -> TensorLaw: ...
@@ -50,6 +52,7 @@ class Pass(Protocol):
     def normalises(self, channels: int) -> None: ...  # a norm takes statistics over so many channels
     def leaves_out(self, what: str) -> None: ...
     def first_layer(self, law: TensorLaw, fan_in: int) -> None: ...
+    def collect(self, weight: Weight, gradients: Moment, inputs: Moment | None, channels: int) -> None: ...
 
 
 LayerRule = Callable[[Step, list[FeatureMap], Pass], "FeatureMap | list[FeatureMap]"]
@@ -120,7 +123,8 @@ def channels_first(x: FeatureMap, step: Step) -> FeatureMap:
     # the input's own channels are positions too: leave them in front
     if CHANNEL in x.axes[0]:
         raise Unsupported(f"{step.where} acts on channels that were flattened with positions")
-    if len(inner) == 1 and [k for axis in x.axes for k in axis] == list(range(len(x.sizes))):
+    visible = [k for axis in x.axes for k in axis]
+    if len(inner) == 1 and visible == list(range(len(visible))):
         return x
     raise Unsupported(f"{step.where} acts on a rearranged input")
 

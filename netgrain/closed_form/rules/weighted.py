@@ -162,9 +162,23 @@ def _weighted(
         channels = part[0].channels * per_block if depthwise else out
         blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
 
+    def collected(block: int, gradients: Moment) -> None:
+        """Gradients by these weights at two samples: Σ_pp' B(p, p') A(p, p'), A the products of what they multiply."""
+        if row or not isinstance(weight, Weight) or isinstance(bias, Other):
+            raise Unsupported(f"{step.where} has computed weights, whose gradients have no rule")
+        part = [x.blocks[block]] if depthwise else list(x.blocks)
+        met = sum(b.channels for b in part)
+        inputs = _convolved(part, met, forward, taps, count)[0]
+        if inputs is not None:
+            run.collect(weight, gradients, inputs.scaled(1 if depthwise else met / groups), blocks[block].channels)
+        if bias is not None:
+            run.collect(bias, gradients, None, blocks[block].channels)
+
     def send(block: int, term: Term) -> None:
         if term.factors:
             term = run.average(term)
+        if run.collecting:
+            collected(block, term.moment)
         sent = replace(term.moved(backward), averaged=False)
         for i in [block] if depthwise else range(len(x.blocks)):
             x.receive(i, sent)
