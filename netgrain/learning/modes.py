@@ -224,9 +224,9 @@ def _halves(K: Tensor, columns: Tensor, A: Tensor, B: Tensor, scale: float) -> t
     w, u = torch.linalg.eigh(centred(inner) / scale)
     kept = (w > 1e-9 * w[-1]).nonzero()[:, 0].flip(0)
     w, u = w[kept], u[:, kept]
-    outer = (outer - outer.mean(1, keepdim=True) - inner.mean(0) + inner.mean()) / scale  # features less A's mean
     a = u.T @ (columns[A] - columns[A].mean(0)) / math.sqrt(len(A))
-    e = math.sqrt(len(A)) * (outer @ u) / w
+    # u_i are orthogonal to the constant vector and y_B is centred, so that K_BA need not be
+    e = math.sqrt(len(A)) * (outer @ u) / (scale * w)
     b = e.T @ (columns[B] - columns[B].mean(0)) / len(B)
     return (a * b).sum(1), w / len(A)
 

@@ -69,6 +69,16 @@ def test_fits_are_those_of_a_search_over_all_parameters() -> None:
         assert float(((errors[row] - own).square() * weights).sum()) <= best + 1e-12
 
 
+def test_floors_are_never_negative() -> None:
+    sizes = torch.tensor(SIZES).double()
+    falling = torch.tensor([[0.5, 0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.1, 0.1, 0.2]]).double()
+    found = fitted(sizes, falling, torch.ones(5), (0.05, 0.1), floor=True)
+    assert bool((found.floors >= 0).all())
+    assert bool((found.slopes >= 0).all())
+    assert float(found.floors[0]) == 0
+    assert float(found.slopes[1]) == 0
+
+
 def test_forecasts_lie_between_both_laws_with_their_difference_in_the_error() -> None:
     curve = curve_of(lambda n: 0.1 + 0.2 * (n / 1000) ** -1.0)
     ahead = curve.at(4000)

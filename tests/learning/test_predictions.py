@@ -75,7 +75,7 @@ def test_order_and_number_of_samples() -> None:
     assert first.as_dict() == moved.as_dict()
     assert (first.about.samples, first.about.given) == (80, N)
     assert first.remarks[0] == "80 of 120 samples were used; the curve extrapolates"
-    assert quick(X, y, samples=80, seed=1).score != first.score
+    assert quick(X, y, samples=80, seed=1).curve.scores != first.curve.scores
 
 
 def test_names_of_classes_do_not_matter() -> None:
