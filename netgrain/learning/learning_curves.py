@@ -181,8 +181,8 @@ class LearningCurve:
         Returns
         -------
         tuple of int, or None
-            (most likely, lower end, upper end), where the ends hold two thirds of the draws; the upper end is None where
-            it lies beyond 1,000 times the samples, and so is all of it where the most likely number does.
+            (most likely, lower end, upper end), where the ends hold two thirds of the draws. The upper end is None
+            where it lies beyond 1,000 times the samples, and so is all of it where the most likely number does.
         """
         n = self.sizes[-1]
         grid = [self.sizes[0] * 2 ** (j / 4) for j in range(4 * math.ceil(math.log2(FARTHEST * n / self.sizes[0])) + 1)]

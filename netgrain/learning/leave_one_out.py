@@ -353,7 +353,10 @@ def left_out(found: Decomposition | FixedRidge, columns: Tensor, ridge: float, i
     inside = found.residuals(columns, ridge)
     out = torch.empty_like(inside)
     for rows, inverse in inverses:
-        out[rows] = inverse @ inside[rows]
+        if rows.shape[1] == 1:
+            out[rows[:, 0]] = inverse[:, 0] * inside[rows[:, 0]]
+        else:
+            out[rows] = inverse @ inside[rows]
     return out
 
 

@@ -202,7 +202,11 @@ def mode_shares(
     groups = torch.arange(len(K)) if groups is None else groups
     if len(K) > MOST_SAMPLES:
         some = torch.randperm(len(K), generator=generator_for(seed, "both halves"))[:MOST_SAMPLES]
-        K, targets, groups = K[some[:, None], some], targets.of(some), torch.unique(groups[some], return_inverse=True)[1]
+        K, targets, groups = (
+            K[some[:, None], some],
+            targets.of(some),
+            torch.unique(groups[some], return_inverse=True)[1],
+        )
     n = len(K)
     count = int(groups.max()) + 1
     splits, learnt = [], []

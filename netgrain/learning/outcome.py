@@ -11,14 +11,13 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.learning.learning_curves import GAIN, LearningCurve
 from netgrain.learning.modes import ModeShares
 from netgrain.learning.prediction_errors import PredictionError, track_record
-from netgrain.learning.trials import Trial, combined
+from netgrain.learning.trials import Trial, combined, learnt_features
 from netgrain.runtime.versions import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BEYOND = 1.645  # errors of a difference that is no accident: one-sided, 95%
 SAYS = {"layers": "all layers", "tangent": "the tangent kernel", "last": "the last layer"}
 
 
@@ -178,8 +177,7 @@ class Learnability:
     @property
     def features_learnt(self) -> bool:
         """Whether the trial reached more than the kernel, beyond the errors of both."""
-        trial = self.trial_score
-        return trial is not None and trial - self.score > BEYOND * math.hypot(trial.stderr, self.score.stderr)
+        return self.trial_score is not None and learnt_features(self.score, self.trial_score)
 
     @property
     def warning(self) -> str | None:

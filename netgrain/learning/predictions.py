@@ -49,7 +49,7 @@ from netgrain.runtime.randomness import generator_for
 
 KINDS: tuple[KernelKind, ...] = ("layers", "tangent")
 SAMPLES = 2000
-GRAIN_MEMBERS, GRAIN_POINTS = 16, 200
+GRAIN_MEMBERS, GRAIN_POINTS = 8, 200
 LARGEST_GRAIN = 4096  # entries of an input whose grain is measured unasked
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.outcome import BEYOND, Learnability
+from netgrain.learning.outcome import Learnability
+from netgrain.learning.trials import BEYOND
 from netgrain.runtime.errors import NetgrainError
 
 

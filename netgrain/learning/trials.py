@@ -44,6 +44,7 @@ BUDGET = 2e11  # floating-point operations of all rates together: seconds to a m
 OVERHEAD = 3e5  # operations that a step costs for each sample of a small network, whatever its size
 FITTED = 0.95  # training score below it: the network did not fit its samples
 AT_ONCE = 256  # samples of a forward pass
+BEYOND = 1.645  # errors of a difference that is no accident: one-sided, 95%
 
 
 @dataclass(frozen=True)
@@ -260,8 +261,13 @@ def _trained_kernel(model: nn.Module, X: Tensor) -> Tensor:
     return layer_gram(layer_features(model, X, feature_plan(model, X[:3]), AT_ONCE), len(X))[0]
 
 
+def learnt_features(kernel: Estimate, trial: Estimate) -> bool:
+    """Whether a trial reached more than the kernel, beyond the errors of both."""
+    return float(trial) - float(kernel) > BEYOND * math.hypot(trial.stderr, kernel.stderr)
+
+
 def combined(kernel: Estimate, trial: Estimate) -> Estimate:
-    """One number from the kernel's and the trial's: their mean, weighted by inverse variances.
+    """One number from the kernel's and the trial's.
 
     Parameters
     ----------
@@ -271,8 +277,11 @@ def combined(kernel: Estimate, trial: Estimate) -> Estimate:
     Returns
     -------
     Estimate
-        Between both; its error is no smaller than half of their distance.
+        Their mean, weighted by inverse variances; its error is no smaller than half of their distance. Where the trial
+        shows that features are learnt, the kernel says nothing of them, and the trial counts alone.
     """
+    if learnt_features(kernel, trial):
+        return trial
     weight = trial.stderr**2 / (kernel.stderr**2 + trial.stderr**2)
     value = weight * float(kernel) + (1 - weight) * float(trial)
     error = math.sqrt(weight**2 * kernel.stderr**2 + (1 - weight) ** 2 * trial.stderr**2)

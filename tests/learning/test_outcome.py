@@ -49,9 +49,12 @@ def test_it_warns_where_the_trial_is_beyond_both_errors(found: Learnability) -> 
 
 def test_the_combined_number_lies_between(found: Learnability) -> None:
     assert found.combined is None
-    at = replace(found, score=Estimate(0.6, 0.04, 60), trial=trial(0.8))
+    at = replace(found, score=Estimate(0.6, 0.04, 60), trial=trial(0.65))
     assert at.combined is not None
-    assert 0.6 < at.combined < 0.8
+    assert 0.6 < at.combined < 0.65
+    learnt = replace(at, trial=trial(0.9))
+    assert learnt.combined is not None
+    assert float(learnt.combined) == 0.9
 
 
 def test_few_samples_in_a_class_and_chance_are_said(found: Learnability) -> None:
