@@ -167,12 +167,15 @@ class Learnability:
         if self.trial is None:
             return None
         score = self.trial.score
-        return Estimate(float(score), math.hypot(score.stderr, track_record().trial), score.n)
+        return Estimate(float(score), math.hypot(score.stderr, track_record().trial.standard), score.n)
 
     @property
     def combined(self) -> Estimate | None:
         """The kernel's and the trial's score in one; None without a trial."""
-        return None if self.trial_score is None else combined(self.score, self.trial_score)
+        if self.trial_score is None:
+            return None
+        both = combined(self.score, self.trial_score)
+        return Estimate(float(both), max(both.stderr, track_record().combined.standard), both.n)
 
     @property
     def features_learnt(self) -> bool:
@@ -203,6 +206,7 @@ class Learnability:
             out.append(f"{len(few)} classes of fewer than 5 samples have no score of their own")
         if self.trial is not None:
             out += self.trial.remarks
+            out.append(f"the trial's model error is that of {track_record().trial.source}")
         elif self.untried:
             out.append(f"no trial training: {self.untried}")
         if self.measure == "R²":

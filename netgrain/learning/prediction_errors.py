@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from netgrain.learning.targets import Targets, score_of
 
 BLOCKS = 4  # of members that are left out together
 MOST_SAMPLES = 500  # of the jackknife; with more the score varies less over members, so that this errs upwards
-NORMAL_MEDIAN, NORMAL_90 = 0.6745, 1.645  # quantiles of |N(0, 1)|
+NORMAL_90 = 1.645  # 90% of |N(0, 1)| lie below
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,41 @@ class PredictionError:
 
 
 @dataclass(frozen=True)
-class TrackRecord:
-    """How far predictions were from what trained networks reached.
+class RecordedErrors:
+    """How far one kind of prediction was from what trained networks reached.
 
     Attributes
     ----------
     source : str
         Tasks and networks behind it.
-    recipe : str
-        How those networks were trained.
-    kernel, trial : float
-        Standard errors of the kernel's number and of a trial training's.
-    worst : float
-        Largest error of the kernel's number.
+    standard : float
+        Standard error that makes a 90% interval as wide as 90% of the recorded errors.
+    median, worst : float
+        Of the recorded errors.
     """
 
     source: str
-    recipe: str
-    kernel: float
-    trial: float
+    standard: float
+    median: float
     worst: float
+
+
+@dataclass(frozen=True)
+class TrackRecord:
+    """How far predictions were from what trained networks reached.
+
+    Attributes
+    ----------
+    recipe : str
+        How those networks were trained.
+    kernel, trial, combined : RecordedErrors
+        Of the kernel's number, of a trial training's, and of both in one.
+    """
+
+    recipe: str
+    kernel: RecordedErrors
+    trial: RecordedErrors
+    combined: RecordedErrors
 
 
 @cache
@@ -83,16 +99,15 @@ def track_record() -> TrackRecord:
     Returns
     -------
     TrackRecord
-        Its standard errors make 90% intervals as wide as 90% of the recorded errors, or halves of them where only the
-        median is known.
+        As it was measured, with its sources.
     """
     stored = json.loads(Path(__file__).with_name("track_record.json").read_text(encoding="utf-8"))
-    kernel, trial = (_standard(stored[name]) for name in ("kernel", "trial"))
-    return TrackRecord(stored["source"], stored["recipe"], kernel, trial, stored["kernel"]["worst"])
+    kinds = {name: _recorded(stored[name]) for name in ("kernel", "trial", "combined")}
+    return TrackRecord(stored["recipe"], **kinds)
 
 
-def _standard(errors: dict[str, float]) -> float:
-    return errors["quantile90"] / NORMAL_90 if "quantile90" in errors else errors["median"] / NORMAL_MEDIAN
+def _recorded(stored: dict[str, Any]) -> RecordedErrors:
+    return RecordedErrors(stored["source"], stored["quantile90"] / NORMAL_90, stored["median"], stored["worst"])
 
 
 def member_error(parts: Tensor | None, targets: Targets, ridge: float, groups: Tensor | None = None) -> float | None:

@@ -187,7 +187,7 @@ def learnability(
         tried, untried = _tried(make, X, targets, groups, trial, design, seed)
         bar.advance(note="trial")
     members_error = member_error(best.kernel.parts, targets, best.found.ridge, groups)
-    error = PredictionError(own.value.stderr, members_error, track_record().kernel)
+    error = PredictionError(own.value.stderr, members_error, track_record().kernel.standard)
     about = LearnabilityAbout(
         model=family_name(make, make if isinstance(make, nn.Module) else member(make, seed, 0)),
         input_shape=tuple(X.shape[1:]),
@@ -198,7 +198,7 @@ def learnability(
         ridge=best.found.ridge,
         seed=seed,
         recipe=track_record().recipe,
-        record=track_record().source,
+        record=track_record().kernel.source,
     )
     return Learnability(
         score=Estimate(float(own.value), error.total, len(X)),

@@ -35,7 +35,7 @@ def trial(score: float) -> Trial:
 
 def test_it_warns_where_the_trial_is_beyond_both_errors(found: Learnability) -> None:
     at = replace(found, score=Estimate(0.6, 0.04, 60))
-    spread = 1.645 * (0.04**2 + 0.02**2 + track_record().trial ** 2) ** 0.5
+    spread = 1.645 * (0.04**2 + 0.02**2 + track_record().trial.standard ** 2) ** 0.5
     quiet, loud = replace(at, trial=trial(0.6 + spread - 0.01)), replace(at, trial=trial(0.6 + spread + 0.01))
     assert quiet.warning is None
     assert loud.warning is not None
