@@ -31,6 +31,8 @@ from .geometry.scores import prune as prune
 from .geometry.scores import score as score
 from .geometry.symmetric import corr as corr
 from .geometry.value import Geometry as Geometry
+from .learning.kernel_value import Kernel as Kernel
+from .learning.kernels import kernel as kernel
 from .learning.predictions import learnability as learnability
 from .runtime.errors import GrainWarning as GrainWarning
 from .runtime.errors import NetgrainError as NetgrainError

@@ -289,3 +289,87 @@ def leave_one_out(K: Tensor, Y: Tensor, ridge: float, groups: Tensor | None = No
         solved = torch.linalg.solve(system, torch.cat([Y[rows], torch.zeros(1, Y.shape[1], dtype=Y.dtype)]))
         out[i] = K[i, rows] @ solved[:m] + solved[m]
     return out
+
+
+# --- kernels over samples ---------------------------------------------------------------------------------------------
+
+
+def arc_cosine(K: Tensor) -> tuple[Tensor, Tensor]:
+    """E[relu(u) relu(v)] and E[relu'(u) relu'(v)] for Gaussians with covariance K over a flat index, entry by entry."""
+    values, slopes = torch.zeros_like(K), torch.zeros_like(K)
+    for i, j in itertools.product(range(len(K)), repeat=2):
+        size = math.sqrt(float(K[i, i] * K[j, j]))
+        angle = math.acos(max(-1.0, min(1.0, float(K[i, j]) / size)))
+        values[i, j] = size * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / (2 * math.pi)
+        slopes[i, j] = (math.pi - angle) / (2 * math.pi)
+    return values, slopes
+
+
+def dense_kernels(X: Tensor, widths: list[int], weight: float, bias: float, outputs: int) -> tuple[Tensor, Tensor]:
+    """NNGP features E[φ·φ'] and tangent kernel of a ReLU network; weight/fan-in and bias are variances."""
+    inputs = X.double() @ X.double().T
+    theta, fan_in = inputs + 1, X.shape[1]
+    for width in widths:
+        values, slopes = arc_cosine(weight / fan_in * inputs + bias)
+        inputs, fan_in = width * values, width
+        theta = inputs + 1 + weight / fan_in * width * slopes * theta
+    return inputs, outputs * theta
+
+
+def convolutional_kernels(
+    X: Tensor,  # (n, channels, length)
+    layers: list[tuple[int, int, int, int]],  # channels, taps, stride, padding
+    weight: float,
+    bias: float,
+    outputs: int,
+    pooled: bool,
+) -> tuple[Tensor, Tensor]:
+    """The same for convolutions along one axis with ReLU, then flattened or averaged, and a linear layer."""
+    n, fan, length = X.shape
+    inputs = torch.einsum("icp,jcq->ipjq", X.double(), X.double())
+    theta = torch.zeros_like(inputs)
+    for channels, taps, stride, padding in layers:
+        out = (length + 2 * padding - taps) // stride + 1
+
+        def slid(S: Tensor, out: int = out, taps: int = taps, s: int = stride, p: int = padding, l: int = length):
+            total = torch.zeros(n, out, n, out, dtype=torch.float64)
+            for a, b, t in itertools.product(range(out), range(out), range(taps)):
+                u, v = a * s + t - p, b * s + t - p
+                if 0 <= u < l and 0 <= v < l:
+                    total[:, a, :, b] += S[:, u, :, v]
+            return total
+
+        variance = weight / (fan * taps)
+        met = slid(inputs)
+        theta = met + 1 + variance * slid(theta)
+        values, slopes = (k.reshape(n, out, n, out) for k in arc_cosine((variance * met + bias).reshape(n * out, -1)))
+        inputs, theta = channels * values, channels * slopes * theta
+        fan, length = channels, out
+    if pooled:
+        features, below, fan_in = inputs.mean((1, 3)), theta.mean((1, 3)), fan
+    else:
+        features, below = (torch.einsum("ipjp->ij", t) for t in (inputs, theta))
+        fan_in = fan * length
+    return features, outputs * (features + 1 + weight / fan_in * below)
+
+
+def tangent_rows(model: nn.Module, X: Tensor, r: Tensor) -> Tensor:
+    """∂(r·f)(x) by all parameters, one sample after the other, (n, weights)."""
+    parameters = [p.detach().requires_grad_(True) for p in model.parameters()]
+    names = [name for name, _ in model.named_parameters()]
+    rows = []
+    for x in X:
+        y = torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (x[None],))
+        found = torch.autograd.grad((y.reshape(-1) * r).sum(), parameters, allow_unused=True)
+        pairs = zip(parameters, found, strict=True)
+        rows.append(torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for p, g in pairs]))
+    return torch.stack(rows).detach()
+
+
+def centred_gram(sets: list[Tensor]) -> Tensor:
+    """Σ over sets of centred products divided by their mean diagonal."""
+    total = torch.zeros(len(sets[0]), len(sets[0]), dtype=torch.float64)
+    for s in sets:
+        c = s.double() - s.double().mean(0)
+        total += c @ c.T / (c @ c.T).diagonal().mean()
+    return total

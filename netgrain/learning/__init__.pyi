@@ -4,6 +4,9 @@ from .kernel_value import (
 from .kernel_value import (
     KernelAbout as KernelAbout,
 )
+from .kernels import (
+    kernel as kernel,
+)
 from .learning_curves import (
     LearningCurve as LearningCurve,
 )

@@ -42,9 +42,9 @@ def batch_for(kind: KernelKind, reading: Reading) -> int:
         return UNKNOWN_BATCH
     # the trace has two samples
     each = [sum(4 * math.prod(shape) // 2 for shape in step.shapes) for step in reading.trace.steps] or [4]
-    held = 3 * sum(each) if kind == "tangent" else ALIVE * max(each)
-    if kind == "tangent":  # the gradients of the samples by a layer, and the same with signs
-        held += 8 * 3 * max((p.numel() for p in reading.model.parameters()), default=1)
+    held = ALIVE * max(each)
+    if kind == "tangent":  # inputs and gradients of all layers, those of one by its weights, and the same with signs
+        held += 3 * sum(each) + 3 * 4 * max((p.numel() for p in reading.model.parameters()), default=1)
     return max(1, min(MOST_AT_ONCE, BATCH_BYTES // max(held, 1)))
 
 
