@@ -33,6 +33,7 @@ from .geometry.symmetric import corr as corr
 from .geometry.value import Geometry as Geometry
 from .learning.kernel_value import Kernel as Kernel
 from .learning.kernels import kernel as kernel
+from .learning.predictions import learnability as learnability
 from .runtime.errors import GrainWarning as GrainWarning
 from .runtime.errors import NetgrainError as NetgrainError
 from .runtime.versions import __version__ as __version__

@@ -275,6 +275,22 @@ def wide_geometry(model: nn.Sequential, kernel: Kernel, x: Tensor, apart: float 
     return (G + G.T) / 2
 
 
+def leave_one_out(K: Tensor, Y: Tensor, ridge: float, groups: Tensor | None = None) -> Tensor:
+    """Kernel ridge regression with a free intercept, fitted anew without each sample or group."""
+    n = len(K)
+    groups = torch.arange(n) if groups is None else groups
+    out = torch.empty_like(Y)
+    for i in range(n):
+        rows = [j for j in range(n) if groups[j] != groups[i]]
+        m = len(rows)
+        system = torch.ones(m + 1, m + 1, dtype=K.dtype)
+        system[:m, :m] = K[rows][:, rows] + ridge * torch.eye(m, dtype=K.dtype)
+        system[m, m] = 0.0
+        solved = torch.linalg.solve(system, torch.cat([Y[rows], torch.zeros(1, Y.shape[1], dtype=Y.dtype)]))
+        out[i] = K[i, rows] @ solved[:m] + solved[m]
+    return out
+
+
 # --- kernels over samples ---------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from netgrain.cli import audit, complexity, data, doctor, experiments, geometry, groups, plan, theory
+from netgrain.cli import audit, complexity, data, doctor, experiments, geometry, groups, learnability, plan, theory
 from netgrain.cli.options import as_command
 from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.runtime.errors import NetgrainError
@@ -34,6 +34,7 @@ COMMANDS = {
     "score": Command(data.score, data.SCORE_EXAMPLES, engine=True),
     "prune": Command(data.prune, data.PRUNE_EXAMPLES, engine=True),
     "complexity": Command(complexity.complexity, complexity.EXAMPLES),
+    "learnability": Command(learnability.learnability, learnability.EXAMPLES),
     "list": Command(experiments.list_experiments, experiments.LIST_EXAMPLES, bare=True),
     "run": Command(experiments.run, experiments.RUN_EXAMPLES, engine=True, planned=True),
     "reproduce": Command(experiments.reproduce, experiments.REPRODUCE_EXAMPLES, engine=True, bare=True, planned=True),

@@ -1,0 +1,113 @@
+"""The command `netgrain learnability`: the score that networks will reach on data, told before they are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from netgrain.cli.options import DataOptions, Seed, WeightOptions, argument, known_model, option, switch
+from netgrain.cli.output import Answer, plain_table
+from netgrain.cli.parsing import check_file, family_from_text
+from netgrain.runtime.errors import NetgrainError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from netgrain.data.dataset import Dataset
+    from netgrain.learning.outcome import Learnability
+    from netgrain.learning.rankings import Place
+
+EXAMPLES = """  netgrain learnability mlp --data digits
+  netgrain learnability lenet resnet18:width=0.125 --data cifar10 --data-dir data --size 16 --out scores.png
+  netgrain learnability my_models.py:Net --data my.npz --no-trial --json
+  netgrain learnability my_models.py:Net --data my.npz --weights trained.safetensors"""
+
+
+def _picture(out: Path) -> None:
+    check_file(out, ".png")
+
+
+def learnability(
+    models: Annotated[
+        list[str],
+        argument("MODEL [MODEL …]", "Families of networks; several give one ranking.", check=known_model),
+    ],
+    samples_from: DataOptions,
+    trained: WeightOptions,
+    samples: Annotated[int, option("N", "Largest number of random samples to use, from 20 to 5,000.")] = 2000,
+    members: Annotated[
+        int | None, option("N", "Number of random networks behind each kernel (default: chosen by the kernel).")
+    ] = None,
+    trial: Annotated[
+        bool | None,
+        switch("--trial/--no-trial", "Run a short training, too (default: where its cost in steps allows it)."),
+    ] = None,
+    out: Annotated[Path | None, option("FILE", "Picture to write, .png.", check=_picture)] = None,
+    seed: Seed = 0,
+) -> Answer:
+    """Predict the accuracy that networks will reach on data, before they are trained, and say when not to trust it."""
+    if trained.weights is not None and (len(models) > 1 or members is not None):
+        raise NetgrainError(
+            "--weights names one network, so it cannot be combined with several models or --members; leave those out."
+        )
+    from netgrain.learning.rankings import ranking
+
+    data = trained.load(samples_from, seed)
+    found = {
+        model: _predicted(model, data, trained, samples=samples, members=members, trial=trial, seed=seed)
+        for model in dict.fromkeys(models)
+    }
+    places = ranking(list(found.values()), list(found))
+    written = [] if out is None else [_written(out, found, places)]
+    document = {
+        "data": data.name,
+        "note": data.note,
+        "models": {name: f.as_dict() for name, f in found.items()},
+        "ranking": [{"model": p.name, "score": p.score.as_dict(), "like_best": p.like_best} for p in places],
+        "picture": None if out is None else str(out),
+    }
+    return Answer(document, _shown(data, found, places), written=written)
+
+
+def _predicted(model: str, data: Dataset, trained: WeightOptions, **chosen: Any) -> Learnability:
+    from netgrain.families.members import trained_model
+    from netgrain.learning.predictions import learnability as predicted
+    from netgrain.models.checkpoints import read_weights
+
+    make = family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
+    network = make if trained.weights is None else trained_model(make, read_weights(trained.weights))
+    return predicted(network, data.X, data.y, classes=data.classes, **chosen)
+
+
+def _written(out: Path, found: dict[str, Learnability], places: tuple[Place, ...]) -> Path:
+    from netgrain.geometry.plots import png
+    from netgrain.learning.plots import picture, ranking_picture
+    from netgrain.runtime.files import write_whole
+
+    only = next(iter(found.values()))
+    return write_whole(out, png(picture(only) if len(found) == 1 else ranking_picture(places, only)))
+
+
+def _shown(data: Dataset, found: dict[str, Learnability], places: tuple[Place, ...]) -> Iterator[Any]:
+    yield f"{data.name}: {len(data.X)} samples; {data.note}\n"
+    if len(found) > 1:
+        yield _ranking_table(places, next(iter(found.values())).measure)
+    for name, f in found.items():
+        yield f"\n{name}" if len(found) > 1 else name
+        yield f.rows()
+    for remark in dict.fromkeys(remark for f in found.values() for remark in f.remarks):
+        yield f"· {remark}"
+
+
+def _ranking_table(places: tuple[Place, ...], measure: str) -> Table:
+    rows = [
+        (
+            p.name,
+            f"{float(p.score):.3f} ± {p.score.stderr:.3f}",
+            "best" if i == 0 else "cannot tell apart from the best" if p.like_best else "lower",
+            "features must be learnt" if p.warning else "",
+        )
+        for i, p in enumerate(places)
+    ]
+    return plain_table(("model", f"expected {measure}", "verdict", "warning"), rows)

@@ -1,0 +1,390 @@
+"""Exact leave-one-out of kernel ridge regression with a free intercept, for all ridges and columns at once.
+
+K is centred (HKH) and has mean diagonal 1. On the complement of the constant vector K = U W Uᵀ, and
+R = λ (K + λ)⁻¹ = U λ/(W + λ) Uᵀ there turns labels into residuals. Without sample i its residual is (R y)_i / R_ii, and
+without a group g of samples R_gg⁻¹ (R y)_g: no fit is repeated, and the intercept is fitted anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import ask
+
+RIDGES = tuple(10 ** (exponent / 2) for exponent in range(-12, 5))  # 10⁻⁶ … 10², half decades
+LEAST_RESIDUAL = 1e-9  # R_ii below it: the sample alone decides its own prediction, and that ridge is dropped
+COLUMNS = 64  # predicted together
+MOST_DENSE = 5000  # samples of a kernel that is decomposed
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """A centred kernel with mean diagonal 1 by its eigenvectors, which are orthogonal to the constant vector.
+
+    Attributes
+    ----------
+    vectors : Tensor of shape (samples, modes)
+        Orthonormal columns, by falling eigenvalue.
+    eigenvalues : Tensor of shape (modes,)
+        Not negative.
+    scale : float
+        Mean diagonal before it was divided by it.
+    complete : bool
+        Whether there are as many modes as samples, less one; else the eigenvalue of all others is 0.
+    """
+
+    vectors: Tensor
+    eigenvalues: Tensor
+    scale: float
+    complete: bool
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def shrinkage(self, ridge: float) -> Tensor:
+        """λ/(W + λ) for each mode: the share of a mode's label that is left as residual."""
+        return ridge / (self.eigenvalues + ridge)
+
+    def residuals(self, columns: Tensor, ridge: float) -> Tensor:
+        """R y, shape (samples, columns)."""
+        if self.complete:
+            return self.vectors @ (self.shrinkage(ridge)[:, None] * (self.vectors.T @ columns))
+        centred = columns - columns.mean(0)
+        return centred - self.vectors @ ((1 - self.shrinkage(ridge))[:, None] * (self.vectors.T @ centred))
+
+    def blocks(self, rows: Tensor, ridge: float) -> Tensor:
+        """R_gg for groups of samples; rows: (groups, size) → (groups, size, size)."""
+        U, left = self.vectors[rows], self.shrinkage(ridge)  # (groups, size, modes)
+        if self.complete:
+            return (U * left) @ U.mT
+        return torch.eye(rows.shape[1], dtype=U.dtype) - 1 / len(self) - (U * (1 - left)) @ U.mT
+
+    def diagonal(self, ridge: float) -> Tensor:
+        """R_ii of all samples."""
+        left = self.shrinkage(ridge)
+        if self.complete:
+            return self.vectors.square() @ left
+        return 1 - 1 / len(self) - self.vectors.square() @ (1 - left)
+
+
+def decomposed(K: Tensor) -> Decomposition:
+    """Eigenvectors of a kernel over samples, centred and with mean diagonal 1.
+
+    Parameters
+    ----------
+    K : Tensor of shape (samples, samples)
+        Symmetric and positive semidefinite up to rounding.
+
+    Returns
+    -------
+    Decomposition
+        In float64; its modes are orthogonal to the constant vector.
+
+    Raises
+    ------
+    NetgrainError
+        If K is not square and finite, or constant after centring.
+    """
+    if K.dim() != 2 or K.shape[0] != K.shape[1]:
+        raise NetgrainError(f"a kernel has shape (samples, samples), found {tuple(K.shape)}.")
+    n = len(K)
+    ask(4 * 8 * n * n, f"the decomposition of a kernel over {n} samples")
+    C = centred(K)
+    scale = _scale(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
+    C /= scale
+    C -= 1 / n  # the constant vector gets the eigenvalue −1, below all others, and is left out
+    w, V = torch.linalg.eigh(C)
+    return Decomposition(V[:, 1:].flip(1), w[1:].flip(0).clamp(min=0.0), scale, complete=True)
+
+
+def decomposed_features(features: Tensor) -> Decomposition:
+    """The same for K = F Fᵀ, from a thin singular value decomposition of the centred features F.
+
+    Parameters
+    ----------
+    features : Tensor of shape (samples, features)
+        For many samples and fewer features.
+
+    Returns
+    -------
+    Decomposition
+        With at most as many modes as features.
+    """
+    if features.dim() != 2 or not bool(torch.isfinite(features).all()):
+        raise NetgrainError(f"expected finite features of shape (samples, features), found {tuple(features.shape)}.")
+    F = features.double()
+    whole = float(F.square().sum(1).mean())
+    F = F - F.mean(0)
+    scale = _scale(float(F.square().sum(1).mean()), whole)
+    U, s, _ = torch.linalg.svd(F / scale**0.5, full_matrices=False)
+    kept = s > 1e-12 * s[0]  # beyond them vectors need not be orthogonal to the constant one
+    return Decomposition(U[:, kept], s[kept].square(), scale, complete=False)
+
+
+def centred(K: Tensor) -> Tensor:
+    """HKH in float64, H = 1 − 11ᵀ/n."""
+    K = K.double()
+    if not bool(torch.isfinite(K.sum())):
+        raise NetgrainError("the kernel holds NaN or Inf, expected finite numbers; look at the scale of the data.")
+    mean = K.mean(0)
+    C = K - mean - K.mean(1, keepdim=True)
+    C += mean.mean()
+    return (C + C.T) / 2
+
+
+def _scale(inside: float, whole: float) -> float:
+    if not inside > 1e-14 * whole:
+        raise NetgrainError(
+            "the features are the same for all samples, so that nothing can be predicted from them; look at the scale "
+            "of X, and at layers that switch the network off."
+        )
+    return inside
+
+
+def groups_of(X: Tensor) -> Tensor:
+    """Numbers of groups of equal rows.
+
+    Parameters
+    ----------
+    X : Tensor of shape (samples, ...)
+        Rows are compared bit by bit, with −0 as 0.
+
+    Returns
+    -------
+    Tensor of shape (samples,)
+        Equal for equal rows, from 0 in the order of their first row.
+
+    Examples
+    --------
+    >>> groups_of(torch.tensor([[1.0], [2.0], [1.0]])).tolist()
+    [0, 1, 0]
+    """
+    seen: dict[bytes, int] = {}
+    return torch.tensor([seen.setdefault(row, len(seen)) for row in row_digests(X)])
+
+
+def row_digests(X: Tensor) -> list[bytes]:
+    """A hash of each row; what a sample is, wherever it stands."""
+    rows = X.detach().cpu().flatten(1) + 0.0
+    return [blake2b(row.numpy().tobytes(), digest_size=16).digest() for row in rows]
+
+
+# --- leaving out ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FixedRidge:
+    """R = λ(K + λ)⁻¹ on the complement of the constant vector for one ridge, by Cholesky: a quarter of the time."""
+
+    matrix: Tensor  # (samples, samples)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def residuals(self, columns: Tensor, ridge: float) -> Tensor:
+        return self.matrix @ columns
+
+    def blocks(self, rows: Tensor, ridge: float) -> Tensor:
+        return self.matrix[rows[:, :, None], rows[:, None, :]]
+
+    def diagonal(self, ridge: float) -> Tensor:
+        return self.matrix.diagonal()
+
+
+def predictions_at(K: Tensor, columns: Tensor, ridge: float, groups: Tensor | None = None) -> Tensor:
+    """Leave-one-out predictions with a given ridge, shape (samples, columns); Inf where a sample decides its own."""
+    n = len(K)
+    C = centred(K)
+    C /= _scale(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
+    C += 1 / n  # the constant vector gets the eigenvalue 1, so that its part can be taken off again
+    C.diagonal().add_(ridge)
+    R = torch.cholesky_inverse(torch.linalg.cholesky(C))
+    R -= 1 / (n * (1 + ridge))
+    found = FixedRidge(R.mul_(ridge))
+    inverses = _inverses(found, list(_by_size(groups, n)), ridge)
+    if inverses is None:
+        return torch.full_like(columns, torch.inf)
+    return columns - left_out(found, columns, ridge, inverses)
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Predictions of every sample by a fit without it.
+
+    Attributes
+    ----------
+    predictions : Tensor of shape (samples, columns)
+        With the ridge of the least squared error.
+    ridge : float
+        That ridge, for a kernel with mean diagonal 1.
+    squared_error : float
+        Mean over samples of the squared distance, summed over columns.
+    squared_errors : tuple of float
+        For each ridge that was tried; Inf for one that was dropped.
+    freedom : float
+        Effective degrees of freedom, tr K(K + λ)⁻¹ + 1.
+    """
+
+    predictions: Tensor
+    ridge: float
+    squared_error: float
+    squared_errors: tuple[float, ...]
+    freedom: float
+
+
+def leave_one_out(
+    K: Tensor | Decomposition,
+    columns: Tensor,
+    *,
+    groups: Tensor | None = None,
+    ridges: tuple[float, ...] = RIDGES,
+) -> LeaveOneOut:
+    """Exact leave-one-out predictions of kernel ridge regression with a free intercept.
+
+    Parameters
+    ----------
+    K : Tensor of shape (samples, samples) or Decomposition
+        The kernel.
+    columns : Tensor of shape (samples, columns)
+        Labels as numbers.
+    groups : Tensor of shape (samples,), optional
+        Samples with the same number are left out together, as `groups_of` has it for equal rows.
+    ridges : tuple of float
+        Tried for a kernel with mean diagonal 1; the least squared error decides for all columns.
+
+    Returns
+    -------
+    LeaveOneOut
+        The predictions.
+
+    Raises
+    ------
+    NetgrainError
+        If all samples are in one group, or every ridge lets some sample decide its own prediction.
+
+    Examples
+    --------
+    The kernel of a line through three points, without a ridge worth the name: the middle one is predicted by the two
+    others.
+
+    >>> x = torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
+    >>> found = leave_one_out(x @ x.T, 2 * x + 5, ridges=(1e-9,))
+    >>> [round(float(p), 6) for p in found.predictions]
+    [3.0, 5.0, 7.0]
+    """
+    found = K if isinstance(K, Decomposition) else decomposed(K)
+    if len(columns) != len(found):
+        raise NetgrainError(f"the kernel has {len(found)} samples, the labels {len(columns)}; expected as many.")
+    columns = columns.double().reshape(len(columns), -1)
+    sizes = list(_by_size(groups, len(found)))
+    if any(rows.shape[1] == len(found) for rows in sizes):
+        raise NetgrainError("all samples are equal, expected at least two that differ.")
+    errors = torch.full((len(ridges),), torch.inf, dtype=torch.float64)
+    for j, ridge in enumerate(ridges):
+        if (inverse := _inverses(found, sizes, ridge)) is not None:
+            parts = (left_out(found, part, ridge, inverse).square().sum() for part in columns.split(COLUMNS, 1))
+            errors[j] = sum(parts) / len(columns)
+    best = int(errors.argmin())
+    inverse = _inverses(found, sizes, ridges[best]) if bool(torch.isfinite(errors[best])) else None
+    if inverse is None:
+        raise NetgrainError(
+            "every ridge lets some sample decide its own prediction; expected features that several samples share: "
+            "add samples, or look for one that is far from all others."
+        )
+    residuals = torch.cat([left_out(found, part, ridges[best], inverse) for part in columns.split(COLUMNS, 1)], 1)
+    return LeaveOneOut(
+        columns - residuals,
+        ridges[best],
+        float(errors[best]),
+        tuple(errors.tolist()),
+        float((1 - found.shrinkage(ridges[best])).sum()) + 1,
+    )
+
+
+def at_whole_frequencies(predictions: Tensor, columns: Tensor, groups: Tensor | None = None) -> Tensor:
+    """Predictions of left-out samples as if class frequencies were those of all samples.
+
+    Without sample i its class is rarer by one: a constant answer is then wrong on every sample of equally large
+    classes. A prediction is a mean of the other labels with weights that add up to 1, so that leaving out shifts it by
+    −(y_i − ȳ)/(n − 1) where labels do not depend on samples; that is added back.
+
+    Parameters
+    ----------
+    predictions, columns : Tensor of shape (samples, columns)
+        Leave-one-out predictions, and the labels.
+    groups : Tensor of shape (samples,), optional
+        Samples that were left out together.
+
+    Returns
+    -------
+    Tensor of shape (samples, columns)
+        For the largest column; squared errors are those of `predictions`.
+
+    Examples
+    --------
+    Two classes of two: the mean of the other three is 2/3 for the wrong class, and 1/2 here.
+
+    >>> columns = torch.eye(2, dtype=torch.float64).repeat(2, 1)
+    >>> others = (columns.sum(0) - columns) / 3
+    >>> at_whole_frequencies(others, columns).round(decimals=6).tolist()
+    [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
+    """
+    n, shift = len(columns), columns - columns.mean(0)
+    if groups is None:
+        return predictions + shift / (n - 1)
+    _, numbers, counts = torch.unique(groups, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(counts), columns.shape[1], dtype=columns.dtype).index_add_(0, numbers, shift)
+    others = (n - counts).double()[:, None]
+    shifted: Tensor = predictions + (sums / others).index_select(0, numbers)
+    return shifted
+
+
+Inverses = list[tuple[Tensor, Tensor]]  # rows (groups, size) and R_gg⁻¹ (groups, size, size)
+
+
+def left_out(found: Decomposition | FixedRidge, columns: Tensor, ridge: float, inverses: Inverses) -> Tensor:
+    """Residuals y − ŷ of every sample by a fit without its group."""
+    inside = found.residuals(columns, ridge)
+    out = torch.empty_like(inside)
+    for rows, inverse in inverses:
+        if rows.shape[1] == 1:
+            out[rows[:, 0]] = inverse[:, 0] * inside[rows[:, 0]]
+        else:
+            out[rows] = inverse @ inside[rows]
+    return out
+
+
+def _by_size(groups: Tensor | None, n: int) -> Iterator[Tensor]:
+    """Rows of the groups, those of one size together: (groups, size)."""
+    if groups is None:
+        yield torch.arange(n)[:, None]
+        return
+    _, numbers, counts = torch.unique(groups, return_inverse=True, return_counts=True)
+    order = numbers.argsort(stable=True)
+    size_of_row = counts[numbers[order]]
+    for size in counts.unique().tolist():
+        yield order[size_of_row == size].reshape(-1, size)
+
+
+def _inverses(found: Decomposition | FixedRidge, sizes: list[Tensor], ridge: float) -> Inverses | None:
+    """R_gg⁻¹ of all groups; None if a group decides its own predictions."""
+    out: Inverses = []
+    for rows in sizes:
+        if rows.shape[1] == 1:
+            block = found.diagonal(ridge)[rows[:, 0], None, None]
+            if not bool((block > LEAST_RESIDUAL).all()):
+                return None
+            out.append((rows, 1 / block))
+            continue
+        for part in rows.split(max(1, 10**7 // (rows.shape[1] * len(found)))):
+            w, V = torch.linalg.eigh(found.blocks(part, ridge))
+            if not bool((w > LEAST_RESIDUAL).all()):
+                return None
+            out.append((part, (V / w[:, None, :]) @ V.mT))
+    return out

@@ -1,0 +1,67 @@
+"""Several networks on the same samples: a ranking, and which of them cannot be told apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netgrain.geometry.estimate import Estimate
+from netgrain.learning.outcome import Learnability
+from netgrain.learning.trials import BEYOND
+from netgrain.runtime.errors import NetgrainError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A network in a ranking.
+
+    Attributes
+    ----------
+    name : str
+        The network.
+    score : Estimate
+        Its expected score.
+    like_best : bool
+        Whether it cannot be told apart from the first.
+    warning : str or None
+        Why its score should not be trusted.
+    """
+
+    name: str
+    score: Estimate
+    like_best: bool
+    warning: str | None
+
+
+def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -> tuple[Place, ...]:
+    """Networks by expected score, the best first.
+
+    Two networks cannot be told apart where their difference is within 1.645 errors of both together.
+
+    Parameters
+    ----------
+    found : sequence of Learnability
+        On the same samples and labels.
+    names : sequence of str, optional
+        What to call them; by default the names of their families.
+
+    Returns
+    -------
+    tuple of Place
+        One for each.
+
+    Raises
+    ------
+    NetgrainError
+        If they have different scores or numbers of samples.
+    """
+    if len({(f.measure, f.about.given, f.about.samples, f.chance) for f in found}) > 1:
+        raise NetgrainError("a ranking expects predictions for the same samples and labels, found different ones.")
+    named = list(zip(names or [f.about.model for f in found], found, strict=True))
+    named.sort(key=lambda pair: -float(pair[1].score))
+    best = named[0][1].score
+    return tuple(
+        Place(name, f.score, best - f.score <= BEYOND * math.hypot(best.stderr, f.score.stderr), f.warning)
+        for name, f in named
+    )

@@ -1,0 +1,32 @@
+"""Rankings: the best first, and who cannot be told apart from it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from netgrain.geometry.estimate import Estimate
+from netgrain.learning.predictions import learnability
+from netgrain.learning.rankings import ranking
+from netgrain.runtime.errors import NetgrainError
+
+
+def test_networks_within_their_errors_cannot_be_told_apart() -> None:
+    X = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+    one = learnability(
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)),
+        X,
+        torch.arange(40) % 2,
+        kinds=("last",),
+        members=1,
+        trial=False,
+        grain=False,
+    )
+    low, middle, high = (replace(one, score=Estimate(score, 0.03, 40)) for score in (0.5, 0.8, 0.85))
+    places = ranking([low, high, middle], ["low", "high", "middle"])
+    assert [p.name for p in places] == ["high", "middle", "low"]
+    assert [p.like_best for p in places] == [True, True, False]
+    other = replace(one, about=replace(one.about, given=50))
+    with pytest.raises(NetgrainError, match="the same samples and labels"):
+        ranking([low, other])
