@@ -143,6 +143,11 @@ class FeatureMap:
     def shape(self) -> tuple[int, ...]:
         return tuple(math.prod(self.size(a) for a in axis) for axis in self.axes)
 
+    @property
+    def passes_samples(self) -> bool:
+        """Whether several samples pass together, as the last atom, which is on no axis."""
+        return len(self.sizes) - 1 not in {CHANNEL, *(a for axis in self.axes for a in axis)}
+
     def spans(self) -> Iterator[tuple[int, int]]:
         start = 0
         for b in self.blocks:

@@ -18,6 +18,8 @@ from netgrain.runtime.units import Outcome
 MOST_MEMBERS = 10_000
 UNMEASURED_MEMBERS = 256  # where a tolerance cannot be measured
 CHUNK = 4  # members of a unit of work
+SEEN = 9  # members from which it can be told that a tolerance is out of reach
+OUT_OF_REACH = 8  # times as many members as will be sampled at most
 
 
 def about_sample(name: str, asked: Options, resolved: Resolved, points: int) -> Provenance:
@@ -48,11 +50,13 @@ def collect(
     stops: list[int],
     tolerance: float | None,
     bar: Bar,
+    give_up: bool = False,
 ) -> Provenance:
     """Hand every member to `take`, in order, until there are enough; about them as they are then.
 
     take: answers whether the gradient of the member is zero. corr: the expected Corr of what was taken with the truth,
     given how many gradients are zero; None if that cannot be measured. stops: where to look whether there are enough.
+    give_up: stop as soon as the tolerance is seen to be out of reach of the last of them.
     """
     total = zero = 0
     reached = None if tolerance is None else False
@@ -75,7 +79,20 @@ def collect(
             if found >= 1 - tolerance:
                 reached = True
                 break
+            if give_up and total >= SEEN and members_for(tolerance, found, total) > OUT_OF_REACH * stops[-1]:
+                break
     return replace(about, members=total, tolerance=tolerance, reached=reached, zero_share=zero / total)
+
+
+def members_for(tolerance: float, corr: float, members: int) -> float:
+    """Members that the tolerance takes, given the expected Corr of some: 1/Corr² − 1 falls as one over their number.
+
+    >>> round(members_for(0.01, 0.9, 10))
+    116
+    """
+    if corr <= 0:
+        return math.inf
+    return members * (1 / corr**2 - 1) / (1 / (1 - tolerance) ** 2 - 1)
 
 
 def schedule(members: int | None, *, first: int = 8, most: int | None = None) -> list[int]:

@@ -96,7 +96,8 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
         stops = schedule(
             None, first=LARGE_START, most=_most_members(reading, count) if asked.tolerance is None else None
         )
-    about = collect(stream, about, take, corr, stops=stops, tolerance=asked.goal, bar=bar)
+    give_up = large and asked.tolerance is None
+    about = collect(stream, about, take, corr, stops=stops, tolerance=asked.goal, bar=bar, give_up=give_up)
     if isinstance(reduction, StreamedReduction):
         chosen = reduction.best()
         about = replace(about, expected=chosen.corr, projection=chosen.projection)

@@ -49,3 +49,20 @@ def test_members_are_taken_in_order_until_the_tolerance_is_reached() -> None:
     assert collected([], members=7) == (7, None, 2 / 7, list(range(7)))
     assert collected([None] * 20, tolerance=0.1)[:2] == (schedule(None)[9], None)
     assert schedule(None)[8] < 256 <= schedule(None)[9]
+
+
+def test_a_tolerance_out_of_reach_is_given_up() -> None:
+    """Corr 0.05 of nine members would take 180,000 of them, and at most 24 are sampled."""
+
+    def members(corr: float, *, give_up: bool) -> int:
+        stream = MemberStream(lambda members: [Outcome() for _ in members], Local(), 5)
+        stops = schedule(None, first=4, most=24)
+        bar, about = Bar("", None, False), Provenance("sampled")
+        found = collect(
+            stream, about, lambda _: False, lambda _: corr, stops=stops, tolerance=0.01, bar=bar, give_up=give_up
+        )
+        assert found.reached is False
+        return found.members
+
+    assert members(0.05, give_up=True) == 9
+    assert members(0.05, give_up=False) == members(0.95, give_up=True) == 24

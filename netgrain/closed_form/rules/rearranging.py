@@ -193,12 +193,11 @@ def bare(x: FeatureMap) -> FeatureMap:
 @rule("flatten", "reshape", "view", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as", layouts=True)
 def _reshape(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     x, shape = values[0], step.shapes[0]
-    batch = math.prod(shape) // math.prod((x.channels, *x.sizes))
-    if x.layout is None and shape[0] == batch:
+    if x.layout is None and shape[0] == math.prod(shape) // math.prod(x.shape()):
         try:
             return reshaped(x, shape[1:], step)
         except Unsupported:
-            if x.channels == 1:
+            if x.channels == 1 or x.passes_samples:
                 raise
     return regrouped(x, shape, step, run)
 
