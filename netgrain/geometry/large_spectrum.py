@@ -28,8 +28,8 @@ def leading_pairs(source: Factored, stem: ConvStem, k: int) -> tuple[Tensor, Ten
     X = torch.linalg.qr(torch.randn(stem.size, size, generator=generator))[0].T
     few = _reduced(rows, generator)
     for used in [few] * CHEAP + [rows] * WHOLE:
-        X = torch.linalg.qr(_times(used, stem, X).T)[0].T.contiguous()
-    Y = _times(rows, stem, X)
+        X = torch.linalg.qr(times_spread(used, stem, X).T)[0].T.contiguous()
+    Y = times_spread(rows, stem, X)
     values, turn = torch.linalg.eigh((X.double() @ Y.double().T).mul(source.weight))
     vectors = (turn.T.flip(0) @ X.double())[:k]
     return values.flip(0)[:k].clamp(min=0), vectors / vectors.norm(dim=1, keepdim=True)
@@ -47,8 +47,10 @@ def _reduced(rows: Tensor, generator: torch.Generator) -> Tensor:
     return reduced
 
 
-def _times(rows: Tensor, stem: ConvStem, X: Tensor) -> Tensor:
-    """Σ_Δ S_Δ rowsᵀ rows S_Δᵀ x for every row x of X, some vectors at a time."""
+def times_spread(rows: Tensor, stem: ConvStem | None, X: Tensor) -> Tensor:
+    """Σ_Δ S_Δ rowsᵀ rows S_Δᵀ x for every row x of X, some vectors at a time; rowsᵀ rows x without a stem."""
+    if stem is None:
+        return (X @ rows.T) @ rows
     found = []
     for some in X.split(4):
         seen = stem.gather(some)

@@ -81,7 +81,9 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     ahead = LARGE_AHEAD if large else AHEAD
     stream = MemberStream(task, via, chunk, {"geometry": {**kept_as(about, asked, resolved), **how}}, ahead, known)
     keep = KEEP if asked.keep is None else asked.keep
-    reduction = _streamed(reading, rows, points, keep, ends.bias) if large else _reduction(rows, points, keep)
+    reduction = (
+        _streamed(reading, rows, points, keep, ends.bias, asked.goal) if large else _reduction(rows, points, keep)
+    )
 
     def take(sample: Outcome) -> bool:
         reduction.add(sample.arrays["rows"])
@@ -215,7 +217,9 @@ def _reduction(rows: Rows, points: int, keep: int) -> Reduction:
     return Reduction(plan.positions, plan.scale / points, plan.form, keep=keep)
 
 
-def _streamed(reading: Reading, rows: Rows, points: int, keep: int, bias: StemBias | None) -> StreamedReduction:
+def _streamed(
+    reading: Reading, rows: Rows, points: int, keep: int, bias: StemBias | None, tolerance: float | None
+) -> StreamedReduction:
     """How members of a large input are added up, with the scale that their own first layers give."""
     plan, memory = rows.plan, budget() // ROWS_SHARE
     if plan is None:
@@ -230,6 +234,7 @@ def _streamed(reading: Reading, rows: Rows, points: int, keep: int, bias: StemBi
         around=lambda core: Kronecker(core, plan.copies, plan.order),
         keep=keep,
         memory=memory,
+        goal=0.0 if tolerance is None else 1 - tolerance,
     )
 
 

@@ -21,11 +21,13 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer
 from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.gradient_rows import Rows
+from netgrain.geometry.large_spectrum import times_spread
 from netgrain.geometry.structured_forms import Spread
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Outcome
 
 MEMBERS = 4
+POINTS = 2  # of each
 SURE = 2.0  # standard errors
 
 
@@ -89,22 +91,27 @@ class StemRows(Rows):
 
 def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBias:
     """Measure it on some members, as `StemRows` gives them."""
-    own = [m.arrays["own"].double() for m in members]
-    rows = [m.arrays["rows"].double() for m in members]
-    if plan.transposed is not None:
-        rows = [r[: len(r) // 2] for r in rows]
+    own, rows = [], []
+    for m in members:
+        points = len(m.arrays["own"]) // plan.copies
+        kept = min(POINTS, points)
+        channels = len(m.arrays["rows"]) // points // (1 if plan.transposed is None else 2)
+        own.append(m.arrays["own"][: kept * plan.copies])
+        rows.append(m.arrays["rows"][: kept * channels])
+    unit = max(float(r.abs().max()) for r in rows) or 1.0  # gradients of 1e-17 or 1e9 are squared in float32
+    own, rows = [g / unit for g in own], [r / unit for r in rows]
     other = [
         _through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
         for i, (r, g) in enumerate(zip(rows, own, strict=True))
     ]
-    squares = [torch.stack([g.square().sum() for g in found]) for found in (own, other)]
+    squares = [torch.stack([g.double().square().sum() for g in found]) for found in (own, other)]
     # the trace through other weights is known on average
-    expected = torch.tensor([_core(plan, [r]).trace() for r in rows], dtype=torch.float64) * plan.copies
+    expected = torch.tensor([_core(plan, r).trace() for r in rows], dtype=torch.float64) * plan.copies
     along = torch.zeros(2, len(members), dtype=torch.float64)
     for i in range(len(members)):
-        rest = _core(plan, rows[:i] + rows[i + 1 :])
+        rest = torch.cat(rows[:i] + rows[i + 1 :])
         for k, found in enumerate((own, other)):
-            along[k, i] = (found[i] * rest.matvec(found[i])).sum() / squares[k].sum()
+            along[k, i] = (found[i] * times_spread(rest, plan.stem, found[i])).double().sum() / squares[k].sum()
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
 
 
@@ -113,14 +120,14 @@ def _through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: in
     g = rows.reshape(points, -1, rows.shape[1])
     generator = torch.Generator().manual_seed(seed)
     entries = 1 if plan.stem is None else math.prod(plan.stem.kernel)
-    weights = torch.randn(g.shape[1], plan.copies, entries, generator=generator, dtype=torch.float64)
+    weights = torch.randn(g.shape[1], plan.copies, entries, generator=generator)
     moved = torch.einsum("oce,pon->pcen", weights * math.sqrt(plan.law.variance), g).flatten(0, 1)
     return moved[:, 0] if plan.stem is None else plan.stem.scatter(moved)
 
 
-def _core(plan: FirstLayer, rows: list[Tensor]) -> Form:
+def _core(plan: FirstLayer, rows: Tensor) -> Form:
     """What one copy of the input sees of the integrated geometry, summed over points."""
-    source = Factored(torch.cat(rows), plan.law.variance)
+    source = Factored(rows, plan.law.variance)
     return source if plan.stem is None else Spread(source, plan.stem)
 
 

@@ -50,7 +50,8 @@ class StreamedReduction:
 
     size: positions of a row. scale: multiplies everything. stem: spreads positions to inputs; None if they are
     inputs. grid, periods: positions as a grid, and periods of lattices to try on it. memory: bytes for rows, beyond
-    which a sketch of `keep` directions takes their place.
+    which a sketch of `keep` directions takes their place. goal: the Corr with the truth that is wanted; a projection
+    that is seen not to reach it, however many members come, is not looked at again.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class StreamedReduction:
         around: Callable[[Form], Form] = lambda core: core,
         keep: int = 64,
         memory: int = 2**30,
+        goal: float = 0.0,
     ) -> None:
         self.size, self.scale, self.stem, self.around, self.keep, self.memory = size, scale, stem, around, keep, memory
         self.inputs = size if stem is None else stem.size
+        self.goal = goal
         self.members = 0
         self._unit: float | None = None
         self._best: tuple[int, Candidate] | None = None
@@ -157,7 +160,14 @@ class StreamedReduction:
         if self.members >= FEWEST:
             whole = self._per_part(self._products)
             found += [judged(self._vectors, whole, form, kind, period) for form, kind, period in self._projected()]
+            self._forget([c.projection for c in found if c.projection is not None])
         return max(found, key=lambda c: c.corr)
+
+    def _forget(self, looked_at: list[Projection]) -> None:
+        """Leave out lattices on which too little of the truth lies."""
+        for projection, period in zip(looked_at, list(self._lattices), strict=False):
+            if projection.share + FAR * projection.error < self.goal**2:
+                del self._lattices[period], self._sums[period]
 
     def _projected(self) -> Iterator[tuple[Form, str, tuple[int, ...]]]:
         for period, classes in self._lattices.items():
