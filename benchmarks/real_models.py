@@ -145,7 +145,7 @@ def expected_corr(G: Any) -> float | None:
     return None if math.isnan(G.fidelity) else float(G.fidelity)
 
 
-def reduced(name: str) -> dict[str, Any]:
+def reduced(name: str, budget: float = BUDGET) -> dict[str, Any]:
     """The default call at 64 × 64 with ten classes, against plain sampling of other members."""
     from tests.judging import judged
 
@@ -161,7 +161,7 @@ def reduced(name: str) -> dict[str, Any]:
     reference = partial(_with_a_head, make) if name in SWITCHED_ON else make
     shape = (3, SMALL, SMALL)
     verdict = judged(
-        name, reference, shape, most=REFERENCE, budget=BUDGET, large=True, default=lambda _, s: default(make, s)
+        name, reference, shape, most=REFERENCE, budget=budget, large=True, default=lambda _, s: default(make, s)
     )
     if verdict.kind in ("refused", "crashed"):
         raise SystemExit(verdict.reasons[0])
@@ -251,7 +251,8 @@ def measured_row(mode: str, name: str, args: argparse.Namespace) -> dict[str, An
     if path.exists() and name not in args.only:
         return json.loads(path.read_text())
     path.unlink(missing_ok=True)
-    command = [sys.executable, __file__, "--child", mode, name.rpartition(": ")[2], str(path), str(args.memory)]
+    limits = [str(args.memory), str(args.budget)]
+    command = [sys.executable, __file__, "--child", mode, name.rpartition(": ")[2], str(path), *limits]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         _, errors = process.communicate(timeout=args.timeout)
@@ -279,10 +280,10 @@ def within(mode: Mode, row: dict[str, Any]) -> bool:
     return row["exact"] or (row["corr"] or 0) >= CORR or mode.title.startswith("further")
 
 
-def child(mode: str, name: str, path: Path, memory: float) -> None:
+def child(mode: str, name: str, path: Path, memory: float, budget: float) -> None:
     limit = int(memory * GIGABYTE)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    row = MODES[mode].work(name)
+    row = reduced(name, budget) if mode == "reduced" else MODES[mode].work(name)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(row, ensure_ascii=False) + "\n")
     part.replace(path)
@@ -316,8 +317,8 @@ def table(name: str, args: argparse.Namespace) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["--child"]:
-        mode, name, path, memory = sys.argv[2:]
-        child(mode, name, Path(path), float(memory))
+        mode, name, path, memory, budget = sys.argv[2:]
+        child(mode, name, Path(path), float(memory), float(budget))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reduced", action="store_true", help="against plain sampling at a reduced size")
@@ -326,6 +327,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these models alone, measured anew")
     parser.add_argument("--timeout", type=float, default=600, help="seconds of one model (default: 600)")
     parser.add_argument("--memory", type=float, default=8, help="GB of address space of one process (default: 8)")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of a reference (default: 240)")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the process of a model ends with this one

@@ -27,7 +27,7 @@ from netgrain.geometry.provenance import ASKED_FOR, Integration, Provenance
 from netgrain.geometry.random_head import RandomHead, random_head_of, random_outputs
 from netgrain.geometry.reduction import Reduction
 from netgrain.geometry.spectrum import FULL_LIMIT
-from netgrain.geometry.stem_bias import MEMBERS, StemBias, StemRows, stem_bias
+from netgrain.geometry.stem_bias import STAGES, StemBias, StemRows, stem_bias
 from netgrain.geometry.streamed import StreamedReduction
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
@@ -174,9 +174,13 @@ def _judged_stem(
     assert isinstance(ends.integration, Integration)
     judging = StemRows(**vars(replace(rows, head=ends.head or random_outputs(outputs))))
     stream = MemberStream(judging.one_by_one, via, 1, {"stem": ends.plan.name, "shape": rows.shape, "seed": rows.seed})
-    found = list(stream.map(range(MEMBERS), MEMBERS))
-    bias = stem_bias(ends.plan, rows.seed, found)
-    if not bias.within(asked.goal):
+    found: list[Outcome] = []
+    for stage in STAGES:
+        found += stream.map(range(len(found), stage), stage - len(found))
+        bias = stem_bias(ends.plan, rows.seed, found)
+        if bias.within(asked.goal):
+            break
+    else:
         return _Ends(None, ends.head, Reason("not shown", ends.plan.name, bias.text)), []
     integration = replace(ends.integration, shown_by=bias.scale.n, remark=f"; {bias.text}")
     return _Ends(ends.plan, ends.head, integration, bias), [] if ends.head is None else found

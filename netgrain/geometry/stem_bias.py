@@ -26,8 +26,9 @@ from netgrain.geometry.structured_forms import Spread
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Outcome
 
-MEMBERS = 4
+STAGES = (4, 12)  # members looked at: along a single leading direction, four may all lie on one side
 POINTS = 2  # of each
+OTHERS = 4  # members that stand for G along which another one is measured
 SURE = 2.0  # standard errors
 
 
@@ -109,7 +110,7 @@ def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBi
     expected = torch.tensor([_core(plan, r).trace() for r in rows], dtype=torch.float64) * plan.copies
     along = torch.zeros(2, len(members), dtype=torch.float64)
     for i in range(len(members)):
-        rest = torch.cat(rows[:i] + rows[i + 1 :])
+        rest = torch.cat([*rows[i + 1 :], *rows[:i]][:OTHERS])
         for k, found in enumerate((own, other)):
             along[k, i] = (found[i] * times_spread(rest, plan.stem, found[i])).double().sum() / squares[k].sum()
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
