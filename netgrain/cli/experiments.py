@@ -93,8 +93,8 @@ def reproduce(
         list[str] | None,
         option(
             "NAME",
-            "An experiment of `netgrain list`, or a study: geometry, complexity, equivariant, learnability; may be given "
-            "again (default: all but learnability).",
+            "An experiment of `netgrain list`, or a study: geometry, complexity, equivariant, learnability; may be "
+            "given again (default: all but learnability).",
         ),
     ] = None,
     out: Annotated[Path | None, out_folder("The folder (default: out/reproduction-SCALE).")] = None,

@@ -42,8 +42,9 @@ def _ranks(values: Array) -> Array:
     """Ranks around 0."""
     above = values[:, None] > values
     equal = values[:, None] == values
-    ranks: Array = above.sum(1) + (equal.sum(1) - 1) / 2
-    return ranks - ranks.mean()
+    ranks = above.sum(1) + (equal.sum(1) - 1) / 2
+    around: Array = ranks - ranks.mean()
+    return around
 
 
 def across(reached: Array, predicted: Array) -> list[float]:

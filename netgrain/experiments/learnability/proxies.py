@@ -1,7 +1,7 @@
 """Published scores of networks at initialisation, and simple rules, as predictors of what training reaches.
 
-Each takes a fresh network and a batch, larger is said to be better, and none looks at trained weights. A network for which
-a score is not defined gets NaN.
+Each takes a fresh network and a batch, larger is said to be better, and none looks at trained weights. A network for
+which a score is not defined gets NaN.
 
 References
 ----------

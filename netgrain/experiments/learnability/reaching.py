@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -117,9 +118,19 @@ def train_until(make: Family, X: Tensor, y: Tensor, rate: float, recipe: Recipe,
             end = "fitted" if accuracy >= FITTED else "plateau"
             break
     for late in range(recipe.cooling):
-        _epoch(model, tensors, optimizer, X, y, lambda s: rate * (1 - (late + s) / recipe.cooling), (seed, epoch + late))
+        falling = partial(_cooled, rate, late, recipe.cooling)
+        _epoch(model, tensors, optimizer, X, y, falling, (seed, epoch + 1 + late))
     train = float((outputs_of(model, X).argmax(1) == y).double().mean())
     return Reached(model, rate, epoch, end, train)
+
+
+def _cooled(rate: float, late: int, epochs: int, share: float) -> float:
+    """The rate in epoch `late` of so many, of which this share is over: down to zero in a line.
+
+    >>> _cooled(0.1, 0, 2, 0.0), _cooled(0.1, 1, 2, 0.5)
+    (0.1, 0.025)
+    """
+    return rate * (1 - (late + share) / epochs)
 
 
 def _epoch(

@@ -1,7 +1,7 @@
 """What tasks do to samples and labels: turns, shifts, noise, filters, and labels that come from what was done.
 
-A transformation takes samples, labels, a strength and a random generator, and gives samples and labels back. Images have
-shape (samples, channels, size, size).
+A transformation takes samples, labels, a strength and a random generator, and gives samples and labels back. Images
+have shape (samples, channels, size, size).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def high_pass(X: Tensor, y: Tensor, cutoff: float, _: torch.Generator) -> Transf
 def _low(X: Tensor, cutoff: float) -> Tensor:
     f = torch.fft.fftfreq(X.shape[-1]) * X.shape[-1]
     mask = (f[:, None].square() + f.square()).sqrt() <= cutoff
-    return torch.fft.ifft2(torch.fft.fft2(X) * mask).real
+    kept: Tensor = torch.fft.ifft2(torch.fft.fft2(X) * mask).real
+    return kept
 
 
 def turned(X: Tensor, y: Tensor, _: float, generator: torch.Generator) -> Transformed:

@@ -49,11 +49,14 @@ class Config:
     tasks: tuple[str, ...] = ()  # some of the part; empty: all
     samples: int | None = None  # at most so many to train with
     tests: int | None = None
+    trial: bool = True  # whether predictions include the trial training
 
     def chosen(self) -> list[Task]:
         """The tasks, cut down to these sizes."""
         known_name("part", self.part, PARTS)
-        tasks = [named(name) for name in self.tasks] or [t for part in PARTS if part == self.part for t in of_part(part)]
+        tasks = [named(name) for name in self.tasks] or [
+            t for part in PARTS if part == self.part for t in of_part(part)
+        ]
         return [task.smaller(self.samples, self.tests) for task in tasks]
 
 
@@ -67,6 +70,7 @@ PRESETS = {
         tasks=("digits", "Friedman"),
         samples=60,
         tests=60,
+        trial=False,
     ),
     "laptop": Config(
         part="tuning", networks=("linear", "MLP", "LeNet", "ResNet", "ViT"), seeds=1, epochs=30, patience=5
@@ -101,8 +105,10 @@ class Result:
 def run(config: Config, runner: Runner) -> Result:
     tasks, skipped = _available(config, runner)
     networks = tuple(config.networks)
-    pairs = [(t, n) for t in tasks for n in networks if NETWORKS[known_name("network", n, NETWORKS)].tables or not t.table]
-    told = runner.map(_told, [_unit("prediction", t, network=n) for t, n in pairs], "predictions")
+    pairs = [
+        (t, n) for t in tasks for n in networks if NETWORKS[known_name("network", n, NETWORKS)].tables or not t.table
+    ]
+    told = runner.map(_told, [_unit("prediction", t, network=n, trial=config.trial) for t, n in pairs], "predictions")
     plain = runner.map(_told_of_task, [_unit("task", t) for t in tasks], "tasks")
     recipe = {"epochs": config.epochs, "patience": config.patience, "cooling": config.cooling}
     searched = runner.map(
@@ -153,7 +159,8 @@ def _looked_for(unit: Mapping[str, Any]) -> Outcome:
 @one_thread()
 def _told(unit: Mapping[str, Any]) -> Outcome:
     data = task_data(Task(**unit["task"]))
-    return Outcome(pair_predictions(family(unit["network"], data.shape, data.outputs), *data.train))
+    make = family(unit["network"], data.shape, data.outputs)
+    return Outcome(pair_predictions(make, *data.train, trial=unit["trial"]))
 
 
 @one_thread()
