@@ -171,6 +171,7 @@ def product(n: int, generator: torch.Generator) -> Made:
     return x[:, :, None, None], (x[:, 0] * x[:, 1] + x[:, 2] / 2 > 0).long()
 
 
+TABLE_RULES = ("friedman", "sphere", "product")  # whose samples are rows of a table
 RULES: dict[str, Callable[[int, torch.Generator], Made]] = {
     rule.__name__: rule
     for rule in (

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from netgrain.data.dataset import Dataset, standardised
 from netgrain.data.images import load_split
-from netgrain.experiments.learnability.made_up_tasks import RULES, SIZE
+from netgrain.experiments.learnability.made_up_tasks import RULES, SIZE, TABLE_RULES
 from netgrain.experiments.learnability.transformations import transformed
 from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.randomness import generator_for
@@ -60,7 +60,7 @@ class Task:
     @property
     def table(self) -> bool:
         """Whether samples are rows of a table, which only dense networks take."""
-        return self.source in TABLES or self.rule in ("friedman", "sphere", "product")
+        return self.source in TABLES or self.rule in TABLE_RULES
 
     @property
     def drawn(self) -> int:

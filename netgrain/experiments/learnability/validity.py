@@ -9,6 +9,7 @@ overnight six hours on two cores for the verdict tasks, which are run once.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from netgrain.experiments.learnability.predictors import OURS, SAYS, pair_predic
 from netgrain.experiments.learnability.reaching import Reached, Recipe, at_edge, best_rate, train_until
 from netgrain.experiments.learnability.tasks import PARTS, Task, named, of_part, problem_with, task_data
 from netgrain.experiments.learnability.verdicts import verdicts
-from netgrain.runtime.errors import NetgrainError, known_name
+from netgrain.runtime.errors import GrainWarning, NetgrainError, known_name
 from netgrain.runtime.run_folder import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
@@ -145,6 +146,9 @@ def _available(config: Config, runner: Runner) -> tuple[list[Task], dict[str, st
     kept = [task for task in tasks if task.source not in skipped]
     if not kept:
         raise NetgrainError(f"no task can be read: {'; '.join(skipped.values())}")
+    for source, why in skipped.items():
+        left = [task.name for task in tasks if task.source == source]
+        warnings.warn(f"tasks on {source} are left out ({len(left)}): {why}", GrainWarning, stacklevel=2)
     return kept, skipped
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netgrain import NetgrainError
+from netgrain import GrainWarning, NetgrainError
 from netgrain.experiments.learnability import validity
 from netgrain.experiments.learnability.networks import NETWORKS
 from netgrain.experiments.learnability.tasks import named, task_data
@@ -64,7 +64,8 @@ def test_the_rate_of_later_seeds_is_the_first_ones() -> None:
 
 def test_a_source_that_is_missing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validity, "problem_with", lambda source: "it is not here." if source == "digits" else "")
-    finished = run_experiment("validity", "smoke", tmp_path / "run", changes={"networks": ("linear",), "seeds": 1})
+    with pytest.warns(GrainWarning, match=r"tasks on digits are left out \(1\): it is not here"):
+        finished = run_experiment("validity", "smoke", tmp_path / "run", changes={"networks": ("linear",), "seeds": 1})
     assert "left out for want of data: digits" in finished.claims[0].note
     assert "1 tasks, 1 pairs" in finished.claims[0].note
     monkeypatch.setattr(validity, "problem_with", lambda source: "it is not here.")
