@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from netgrain.experiments.contract import SCALES, Experiment
-from netgrain.experiments.registry import everything, names, studies
+from netgrain.experiments.registry import everything, names, own_studies, studies
 
 DOCS = Path(__file__).parent
 
@@ -25,6 +25,8 @@ def page() -> str:
         raise SystemExit(f"docs/settings.toml speaks of experiments that do not exist: {', '.join(sorted(unknown))}")
     blocks = ["# Settings, and where they come from", notes["opening"].strip(), notes["shared"].strip()]
     for study, title in studies().items():
+        if study in own_studies():  # its settings follow no source
+            continue
         blocks.append(f"## {title}")
         blocks += [_experiment(every[name], notes.get(name, {})) for name in names() if every[name].study == study]
     return "\n\n".join(blocks) + "\n"

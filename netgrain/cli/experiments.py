@@ -28,6 +28,7 @@ RUN_EXAMPLES = """  netgrain run fig9
   netgrain run fig1 --resume
   netgrain run fig4 --variant code
   netgrain run fig10 --dry-run
+  netgrain run validity --scale overnight --engine processes --resume
   netgrain run fig10 --engine ray --address 10.0.0.1:6379 --workers 64"""
 CLAIMS_EXAMPLES = "  netgrain claims out/fig1-laptop"
 REPRODUCE_EXAMPLES = """  netgrain reproduce
@@ -92,7 +93,8 @@ def reproduce(
         list[str] | None,
         option(
             "NAME",
-            "An experiment of `netgrain list`, or a study: geometry, complexity, equivariant; may be given again.",
+            "An experiment of `netgrain list`, or a study: geometry, complexity, equivariant, learnability; may be "
+            "given again (default: all but learnability).",
         ),
     ] = None,
     out: Annotated[Path | None, out_folder("The folder (default: out/reproduction-SCALE).")] = None,

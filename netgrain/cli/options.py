@@ -100,7 +100,13 @@ SwitchedOn = Annotated[
     ),
 ]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
-Scale = Annotated[str, option("SCALE", "smoke (seconds to minutes), laptop, or paper (for a GPU).")]
+Scale = Annotated[
+    str,
+    option(
+        "SCALE",
+        "smoke (seconds to minutes), laptop, paper (for a GPU), or overnight (validity: six hours on two cores).",
+    ),
+]
 Resume = Annotated[bool, switch("--resume", "Finish a stopped run: compute only what is missing.")]
 DryRun = Annotated[bool, switch("--dry-run", "Estimate time and memory from a few units, then stop.")]
 DataDir = Annotated[Path | None, option("DIR", "Folder that holds named data sets (default: $NETGRAIN_DATA).")]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from netgrain.runtime.run_folder import Runner
 
 SCALES = ("smoke", "laptop", "paper")
+OWN_SCALES = ("smoke", "laptop", "overnight")  # of studies of our own, which have no paper to follow
 PARTS_OF_A_FILE = ("Config", "PRESETS", "run", "figure", "claims")
 TYPICAL_COST = 45.0
 
@@ -32,14 +33,15 @@ class Experiment:
     ----------
     name : str
         Its name on the command line, for example ``"gc-l2"``.
-    study : {"geometry", "complexity", "equivariant"}
+    study : {"geometry", "complexity", "equivariant", "learnability"}
         The study it belongs to.
     title : str
         What it shows, in one line.
     Config : type
         A frozen dataclass of JSON values.
     PRESETS : mapping of str to Config
-        The configuration at each scale: ``"smoke"``, ``"laptop"`` and ``"paper"``.
+        The configuration at each scale: ``"smoke"``, ``"laptop"``, and ``"paper"`` or, for studies of our own,
+        ``"overnight"``.
     run : callable
         ``run(config, runner)`` computes or reads every unit; its result has all that figure and claims need.
     figure : callable

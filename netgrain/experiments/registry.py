@@ -18,7 +18,7 @@ from netgrain.runtime.files import write_whole
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Engine
 
-PACKAGES = ("grain", "heuristics", "equivariance")  # one per study, in the order of the papers
+PACKAGES = ("grain", "heuristics", "equivariance", "learnability")  # one per study: the papers in order, then our own
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ def everything() -> dict[str, Experiment]:
 def studies() -> dict[str, str]:
     """Name → title of every study, in the order of the papers."""
     return {package.STUDY: package.TITLE for package in _packages()}
+
+
+def own_studies() -> set[str]:
+    """Studies that follow no paper; a reproduction runs them only when they are asked for."""
+    return {package.STUDY for package in _packages() if not getattr(package, "OF_A_PAPER", True)}
 
 
 def _packages() -> list[ModuleType]:
@@ -186,9 +191,9 @@ def run_experiment(
     ----------
     name : str
         A name of `names`, for example ``"fig9"``.
-    scale : {"smoke", "laptop", "paper"}
+    scale : {"smoke", "laptop", "paper", "overnight"}
         ``"smoke"`` takes seconds and shows only that it runs; ``"laptop"`` takes minutes on two cores; ``"paper"``
-        needs a GPU.
+        needs a GPU. Studies of our own have ``"overnight"``, hours on two cores, in the place of ``"paper"``.
     out : str or Path
         The run folder; it must not hold a run unless you resume it.
     engine : Engine, optional

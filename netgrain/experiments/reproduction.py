@@ -111,7 +111,7 @@ class Reproduction:
 
 
 def chosen(only: Sequence[str] | None) -> list[str]:
-    """The experiments of a reproduction: all of them, or these names and studies.
+    """The experiments of a reproduction: all that follow a paper, or these names and studies.
 
     >>> chosen(["fig9", "equivariant"])[:2]
     ['fig9', 'eq-ccq200']
@@ -121,7 +121,8 @@ def chosen(only: Sequence[str] | None) -> list[str]:
     ours = [n for n in names if every[n].study == FIRST]
     ordered = ours + [n for n in names if n not in ours]
     if not only:
-        return ordered
+        own = experiments.own_studies()
+        return [n for n in ordered if every[n].study not in own]
     asked: set[str] = set()
     for word in only:
         if word in experiments.studies():
@@ -147,12 +148,13 @@ def reproduce(
 
     Parameters
     ----------
-    scale : {"smoke", "laptop", "paper"}
-        The scale of all experiments.
+    scale : {"smoke", "laptop", "paper", "overnight"}
+        The scale of all experiments; ``"overnight"`` only for studies of our own.
     out : str or Path
         The folder; each experiment gets a run folder inside.
     only : sequence of str, optional
-        Names of experiments, or the studies ``"geometry"``, ``"complexity"`` and ``"equivariant"``; all by default.
+        Names of experiments, or the studies ``"geometry"``, ``"complexity"``, ``"equivariant"`` and
+        ``"learnability"``; by default all that follow a paper.
     engine : Engine, optional
         Where units are computed; by default in this process.
     resume : bool, default False

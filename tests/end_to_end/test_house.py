@@ -29,6 +29,7 @@ FOLDERS = {  # where a contract repeats; rooms are flat otherwise
     "experiments/heuristics",
     "experiments/equivariance",
     "experiments/theory",
+    "experiments/learnability",
     "data/digits",
 }
 LONGEST_FUNCTION = 80  # lines, without signature and docstring

@@ -45,7 +45,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "group": SMALL_GROUPS,
     "experiment": ("fig1", "fig9", "eq-strips", "gc_l2", "_grain", "..", "figure"),
     "only": ("fig4", "geometry", "complexity", "nothing"),
-    "scale": ("smoke", "laptop", "paper"),
+    "scale": ("smoke", "laptop", "paper", "overnight"),
     "engine": ENGINES,
     "net": ("group-cnn", "circular", "diagonal", "fully-connected"),
     "estimator": ("auto", "exact", "hutchinson"),
