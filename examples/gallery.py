@@ -191,18 +191,23 @@ def images(name: str, size: int, download: bool) -> ng.Data:
 
 def real_card(entry: Entry, G: ng.Geometry, seconds: float) -> tuple[Figure, str]:
     """The spectrum and the leading directions of a large input, if any leads, and a paragraph."""
-    values = G.eigenvalues[:SHOWN]
-    leading = int((values > LEADS * G.trace.value / G.d).sum())
-    figure = Figure(figsize=(9.6 if leading else 4.2, 2.8), layout="constrained")
+    values = G.eigenvalues
+    # a pattern in red, green and blue is one pattern
+    alike = len(values) > 2 and G.input_shape[0] == 3 and bool(values[2] > (1 - 1e-6) * values[0])
+    chosen = range(0, min(len(values), SHOWN * 3), 3) if alike else range(min(len(values), SHOWN))
+    leading = [i for i in chosen if values[i] > LEADS * G.trace.value / G.d]
+    figure = Figure(figsize=(9.6 if leading else 5.6, 2.8), layout="constrained")
     left, *right = figure.subfigures(1, 1 + bool(leading), width_ratios=(1, 1.9)[: 1 + bool(leading)], squeeze=False)[0]
     spectrum(G, left.subplots(), log_x=True)
-    cells = right[0].subplots(2, SHOWN // 2).flat if leading else ()
+    cells = list(right[0].subplots(2, SHOWN // 2).flat) if leading else []
     for cell in cells:
         cell.axis("off")
-    for i, (cell, vector) in enumerate(zip(cells, G.directions(leading) if leading else (), strict=False)):
-        draw_vector(cell, vector.numpy())
+    vectors = G.directions(leading[-1] + 1) if leading else None
+    for i, cell in zip(leading, cells, strict=False):
+        assert vectors is not None
+        draw_vector(cell, vectors[i].numpy())
         cell.set_title(str(i + 1), fontsize=7, pad=2)
-    figure.suptitle(f"{entry.title}, G {where(G)}", fontsize=11)
+    figure.suptitle(f"{entry.title}, G {where(G)}", fontsize=11 if leading else 9)
     rank, shape = G.effective_rank, " × ".join(map(str, G.input_shape))
     error = f" ± {rank.stderr:.2g}" if rank.stderr > 0 else ""
     sentences = [f"Taken {where(G)}: effective rank {rank.value:,.3g}{error} of {G.d:,} ({shape})."]
