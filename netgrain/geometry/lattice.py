@@ -20,6 +20,10 @@ from torch import Tensor
 from netgrain.families.convolution import ConvStem, Taps
 from netgrain.geometry.forms import DENSE_LIMIT, Factored, Form, no_counts
 from netgrain.geometry.probed import Probed, part_products, products_of
+from netgrain.geometry.structured_forms import Separated
+
+ZERO = 1e-12  # entries below this part of the largest one are rounding
+MOST_ENTRIES = 2**26  # of all blocks together
 
 
 @dataclass(frozen=True)
@@ -220,3 +224,40 @@ def _landing(stem: ConvStem, source: ResidueClasses, wanted: ResidueClasses) -> 
             place = place * m + p // s
         found.append((class_of, torch.where(inside, place, outside)))
     return found
+
+
+def lattice_of(form: Separated) -> Lattice | None:
+    """The same matrix by residue classes, where its factors join no other offsets than multiples of a period.
+
+    >>> F = torch.eye(4, dtype=torch.float64)[None] + torch.eye(4, dtype=torch.float64).roll(2, 0)[None]
+    >>> found = lattice_of(Separated((F, F)))
+    >>> found.classes.period, torch.equal(found.dense(), Separated((F, F)).dense())
+    ((2, 2), True)
+    """
+    largest = [F.abs().amax((1, 2)) for F in form.factors]
+    weight = torch.stack(largest).prod(0)  # of each term
+    period = tuple(
+        _period(F, weight / weight.max() / of.clamp(min=1e-300)) for F, of in zip(form.factors, largest, strict=True)
+    )
+    classes = ResidueClasses(form.axes, period)
+    if classes.count == 1 or classes.count * math.prod(classes.each) ** 2 > MOST_ENTRIES:
+        return None
+    own = []  # of every axis, (terms, residues, n, n)
+    for F, s, n in zip(form.factors, period, classes.each, strict=True):
+        padded = torch.nn.functional.pad(F, (0, n * s - F.shape[2], 0, n * s - F.shape[1]))
+        own.append(padded.reshape(-1, n, s, n, s).diagonal(dim1=2, dim2=4).movedim(-1, 1))
+    total = torch.zeros(classes.count, *[math.prod(classes.each)] * 2, dtype=torch.float64)
+    for first, *others in zip(*own, strict=True):
+        blocks = first
+        for other in others:
+            joined = torch.einsum("xab,ycd->xyacbd", blocks, other)
+            blocks = joined.reshape(len(blocks) * len(other), *[blocks.shape[1] * other.shape[1]] * 2)
+        total += blocks
+    return Lattice(classes, total)
+
+
+def _period(factors: Tensor, scale: Tensor) -> int:
+    """The greatest common divisor of the offsets that factors (terms, n, n) join; n if they are diagonal."""
+    joined = (factors.abs() * scale[:, None, None] > ZERO).any(0)
+    rows, columns = joined.nonzero().T
+    return math.gcd(*(rows - columns).abs().unique().tolist()) or factors.shape[1]

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.large_spectrum import leading_pairs
-from netgrain.geometry.lattice import Lattice
+from netgrain.geometry.lattice import Lattice, lattice_of
 from netgrain.geometry.probed import Probed
 from netgrain.geometry.products import Products
-from netgrain.geometry.structured_forms import Kronecker, Spread
+from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 
 FEW = 24  # leading pairs of a large sample, unless asked otherwise
@@ -69,6 +69,8 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
     if isinstance(form, Spread) and isinstance(form.source, Factored) and form.size > FULL_LIMIT:
         values, vectors = leading_pairs(form.source, form.stem, FEW if k is None else k)
         return settled(values, vectors, complete=False)
+    if isinstance(form, Separated) and form.size > FULL_LIMIT and (lattice := lattice_of(form)) is not None:
+        return decompose(lattice, k)
     if isinstance(form, Lattice):
         known = form.size if form.size <= FULL_LIMIT else min(form.size, 64 if k is None else k)
         values, vectors = form.leading(known)

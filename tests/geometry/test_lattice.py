@@ -5,10 +5,13 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
+from netgrain.geometry import spectrum
 from netgrain.geometry.correlation import correlation, effective_rank, fidelity
 from netgrain.geometry.forms import Dense, Factored
 from netgrain.geometry.lattice import Lattice, ResidueClasses
+from netgrain.geometry.lattice import lattice_of as by_residues
 from netgrain.geometry.spectrum import decompose
+from netgrain.geometry.structured_forms import Separated
 
 CASES = [((7, 6), (3, 2)), ((6, 6), (6, 6)), ((8, 8), (4, 4)), ((9,), (2,)), ((4, 3, 5), (2, 3, 2))]
 
@@ -87,3 +90,30 @@ def test_parts_are_those_of_dense_matrices() -> None:
     assert torch.allclose(a.part_traces(), as_dense[0].part_traces())
     stem = ConvStem((12, 12), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
     assert torch.allclose(a.spread(stem).part(3).dense(), stem.push(a.part(3).dense()))
+
+
+@pytest.mark.parametrize("axes", [((7, 3), (5, 1)), ((9, 4), (6, 6)), ((4, 2), (5, 2), (3, 3))])
+def test_a_separated_matrix_by_residue_classes(
+    axes: tuple[tuple[int, int], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs (positions, period), ragged ones included, against the dense matrix and its eigenvalues."""
+    generator = torch.Generator().manual_seed(0)
+    factors = []
+    for n, period in axes:
+        place = torch.arange(n)
+        half = torch.randn(2, n, n, generator=generator, dtype=torch.float64)
+        joined = (place[:, None] - place) % period == 0
+        factors.append(torch.where(joined, half, 0.0) @ torch.where(joined, half, 0.0).mT)
+    form = Separated(tuple(factors))
+    found = by_residues(form)
+    assert found is not None
+    assert found.classes.period == tuple(period for _, period in axes)
+    assert torch.allclose(found.dense(), form.dense())
+    monkeypatch.setattr(spectrum, "FULL_LIMIT", 4)
+    values = spectrum.decompose(form, 5).values
+    assert torch.allclose(values[:5], torch.linalg.eigvalsh(form.dense()).flip(0)[:5])
+
+
+def test_a_separated_matrix_that_joins_neighbours_has_no_lattice() -> None:
+    full = torch.ones(1, 4, 4, dtype=torch.float64)
+    assert by_residues(Separated((full, full))) is None
