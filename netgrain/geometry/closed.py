@@ -80,11 +80,14 @@ def closed_form_geometry(
     """
     job = _job(reading, output, narrowest)
     place = reading.probe_used(probe, output)
-    if place.at_origin:
-        return job.at_origin(place)
-    if keep is not None:
-        return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
-    return job.over_points(place, probes, tolerance, progress)
+    try:
+        if place.at_origin:
+            return job.at_origin(place)
+        if keep is not None:
+            return job.leading(place, keep, LEADING_POINTS if probes is None else probes, progress)
+        return job.over_points(place, probes, tolerance, progress)
+    except NeedsMembers as e:  # a step that formulas follow at one point, or in one direction, and not here
+        raise Unsupported(str(e)) from e
 
 
 @one_thread()
