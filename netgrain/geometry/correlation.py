@@ -20,6 +20,7 @@ from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.probed import Probed, probed
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.threads import one_thread
@@ -109,8 +110,8 @@ def correlation(a: Form, b: Form, *, paired: bool = False) -> Estimate:
             f"Corr compares matrices over the same inputs; found dimensions {a.size} and {b.size}. "
             "Compute both geometries with the same input_shape."
         )
-    a, b = _up_to_scale(a), _up_to_scale(b)
-    norms = math.sqrt(a.norm2()), math.sqrt(b.norm2())
+    a, b = _seen_alike(_up_to_scale(a), _up_to_scale(b))
+    norms = math.sqrt(b.norm2_of(a)), math.sqrt(a.norm2_of(b))
     if 0 in norms:
         warnings.warn("Corr with a zero matrix is not defined: NaN.", GrainWarning, stacklevel=3)
         return Estimate(math.nan, math.nan, 0, math.nan)
@@ -149,6 +150,18 @@ def _up_to_scale(form: Form) -> Form:
     return form
 
 
+def _seen_alike(a: Form, b: Form) -> tuple[Form, Form]:
+    """Two samples by the same test vectors where one of them is known by those alone: their errors cancel in Corr."""
+    if isinstance(a, Kronecker) and isinstance(b, Kronecker) and a.same_layout(b):
+        cores = _seen_alike(a.core, b.core)
+        return a.around(cores[0]), b.around(cores[1])
+    if isinstance(a, Probed) and b.parts and not isinstance(b, Probed):
+        return a, probed(b)
+    if isinstance(b, Probed) and a.parts and not isinstance(a, Probed):
+        return probed(a), b
+    return a, b
+
+
 def _sums(a: Form, b: Form) -> Tensor:
     """P_ij = n_i n_j ⟨A_i, B_j⟩."""
     return a.counts.double()[:, None] * b.counts.double() * a.pairwise(b)
@@ -169,7 +182,7 @@ def _against_exact(a: Form, exact: Form) -> tuple[float, float]:
         (total - products) / (n.sum() - n),
         (total - products[:, None] - products) / (n.sum() - n[:, None] - n),
     )
-    norm = _constant(torch.tensor(exact.norm2(), dtype=torch.float64), a.parts)
+    norm = _constant(torch.tensor(a.norm2_of(exact), dtype=torch.float64), a.parts)
     return jackknife_one(applied(cosine, ab, distinct_pairs(_sums(a, a), n), norm))
 
 
@@ -211,7 +224,7 @@ def effective_rank(form: Form) -> Estimate:
     if not (norm.whole > 0 and bool((norm.one > 0).all())):
         return Estimate(plug_in, math.nan, parts, plug_in)
     value, stderr = jackknife_one(applied(torch.divide, squared_trace, norm))
-    return Estimate(value, stderr, parts, plug_in)
+    return Estimate(value, math.hypot(stderr, value * form.norm_error), parts, plug_in)
 
 
 @one_thread()

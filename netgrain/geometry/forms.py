@@ -104,6 +104,15 @@ class Form(ABC):
         """‖G‖²_F as it stands (plug-in)."""
         return self.inner(self)
 
+    @property
+    def norm_error(self) -> float:
+        """Relative standard error of `norm2`, where that comes from random vectors."""
+        return 0.0
+
+    def norm2_of(self, other: Form) -> float:
+        """‖H‖²_F of another matrix, by the vectors that ⟨G, H⟩ comes from, if any: their errors cancel in Corr."""
+        return other.norm2()
+
     def scaled(self, factor: float) -> Form:
         """factor · G, without its parts."""
         return Dense(self.dense() * factor)

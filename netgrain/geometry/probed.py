@@ -104,6 +104,16 @@ class Probed(Form):
     def norm2(self) -> float:
         return float(self.mean_products.square().sum()) / self.vectors
 
+    @property
+    def norm_error(self) -> float:
+        if self.size <= EXACT:
+            return 0.0
+        squares = self.mean_products.square().sum(1)  # of each vector
+        return float(squares.std() / squares.mean()) / math.sqrt(self.vectors)
+
+    def norm2_of(self, other: Form) -> float:
+        return float(products_of(other).double().square().sum()) / self.vectors
+
     def part_inner(self, other: Form) -> Tensor:
         return torch.einsum("pvs,vs->p", self.products.double(), products_of(other)) / self.vectors
 
@@ -118,6 +128,12 @@ class Probed(Form):
 
     def _dense(self) -> Tensor:
         return self.whole.dense()
+
+
+def probed(form: Form) -> Probed:
+    """A sampled matrix, known from now on by the products of its parts."""
+    form = form.batched()
+    return Probed(form, part_products(form), form.part_traces(), form.counts)
 
 
 def products_of(form: Form) -> Tensor:

@@ -241,6 +241,15 @@ class Kronecker(Form):
     def part_norms2(self) -> Tensor:
         return self.copies * self.core.part_norms2()
 
+    @property
+    def norm_error(self) -> float:
+        return self.core.norm_error
+
+    def norm2_of(self, other: Form) -> float:
+        if isinstance(other, Kronecker) and self.same_layout(other):
+            return self.copies * self.core.norm2_of(other.core)
+        return super().norm2_of(other)
+
     def batched(self, parts: int = MOST_PARTS) -> Kronecker:
         return self.around(self.core.batched(parts))
 
