@@ -5,7 +5,7 @@ import torch
 
 from netgrain.geometry.correlation import correlation, effective_rank, fidelity
 from netgrain.geometry.forms import Dense, Factored
-from netgrain.geometry.probed import Probed, probed, test_vectors
+from netgrain.geometry.probed import probed, test_vectors
 
 
 def sample(seed: int, members: int = 12, size: int = 600) -> Factored:
