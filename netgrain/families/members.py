@@ -254,14 +254,19 @@ def forward(call: Callable[[Tensor], Any], x: Tensor, *, advice: str = ADVICE, w
     return y.reshape(len(y), -1)
 
 
-def check_family(make: Family, first: nn.Module, seed: int) -> None:
-    """Members must be a function of the seed, and differ from each other."""
-    again, other = member(make, seed, 0), member(make, seed, 1)
+def check_family(make: Family, first: nn.Module, seed: int, other: nn.Module | None = None) -> None:
+    """Members must be a function of the seed, and differ from each other.
+
+    other: a module of the family that may differ from the first one, which saves making one.
+    """
 
     def same(a: nn.Module, b: nn.Module) -> bool:
         pairs = zip(a.parameters(), b.parameters(), strict=False)
         return all(p.shape == q.shape and torch.equal(p, q) for p, q in pairs)
 
+    again = member(make, seed, 0)
+    if other is None or any(p.is_meta for p in other.parameters()) or same(first, other):
+        other = member(make, seed, 1)
     if other is first or again is first:
         raise NetgrainError(
             "the family returned the same module twice; expected a fresh one on every call. "

@@ -46,7 +46,8 @@ LARGE_AHEAD = 2  # units per worker of a large input that may be finished before
 LARGE_START = 4  # members of a large input after which to look for the first time
 MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
-LONG = 2e10  # operations of a member of a large input from which its members run on all cores: about half a second
+LONG = 1e10  # operations of a member of a large input from which its members run on all cores: a quarter of a second
+PER_WEIGHT, PER_TENSOR = 360, 8e6  # the work of drawing one weight and of making one tensor, in operations
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
@@ -57,7 +58,7 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     via = engine_for(asked.engine, asked.workers, device)
     make, model = reading.make, reading.member
     large = math.prod(shape) > FULL_LIMIT
-    _, outputs = check_member(make, model, asked, SHAPE_ADVICE, few=2 if large else 3)
+    _, outputs = check_member(make, model, asked, SHAPE_ADVICE, few=2 if large else 3, other=reading.model)
     resolved = reading.probe_used(asked.probe, asked.output)
     count = points_per_member(resolved.probe, asked.probes, large=large)
     if via is None and large and _is_long(reading, count) and most_workers() > 1:
@@ -110,9 +111,14 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     return Geometry(form, shape, about, error, full_trace)
 
 
-def check_member(make: Family, model: nn.Module, asked: Options, advice: str, few: int = 3) -> tuple[Tensor, int]:
-    """Whether member 0 is what can be sampled; a few inputs it was tried with, and the number of its outputs."""
-    check_family(make, model, asked.seed)
+def check_member(
+    make: Family, model: nn.Module, asked: Options, advice: str, few: int = 3, other: nn.Module | None = None
+) -> tuple[Tensor, int]:
+    """Whether member 0 is what can be sampled; a few inputs it was tried with, and the number of its outputs.
+
+    other: a module of the family that was made with another seed.
+    """
+    check_family(make, model, asked.seed, other)
     x = random_inputs(model, asked.shape, few)
     y = check_differentiable(model, x, asked.output, advice=advice)
     check_deterministic(model, x)
@@ -249,7 +255,8 @@ def _most_members(reading: Reading, points: int) -> int:
 
 def _is_long(reading: Reading, points: int) -> bool:
     """Whether a member is worth a process of its own."""
-    return _work(reading, points) >= LONG
+    shapes = [p.numel() for p in reading.model.parameters()]
+    return _work(reading, points) + PER_WEIGHT * sum(shapes) + PER_TENSOR * len(shapes) >= LONG
 
 
 def _work(reading: Reading, points: int) -> float:
