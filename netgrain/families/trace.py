@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from netgrain.families.aliases import Aliases, same_entries, with_item
 from netgrain.families.calls import is_leaf, watching
 from netgrain.families.logits import NotFound, logits_of, remark_on
 from netgrain.families.members import tensors_of
@@ -140,6 +141,8 @@ def record(model: nn.Module, x: Tensor, *, look: Look | None = None) -> Trace:
         raise Unsupported(str(e).rstrip(".")) from e
     if not isinstance(y, Tensor) or id(y) not in watch.refs:
         raise Unsupported("the module's output is not a tensor computed from its input")
+    with torch.no_grad():
+        watch.catch_up(y)
     output, seen = watch.refs[id(y)], frozenset(watch.looked_at)
     remark = remark_on(returned, x)
     return Trace(tuple(x.shape[1:]), watch.steps, output, tuple(watch.calls), seen, remark)
@@ -206,7 +209,8 @@ class _Watch(TorchFunctionMode):
         self.stand_in = any(t.is_meta for t in self.tensors)
         self.gradients = not any(t.requires_grad for t in self.tensors)  # else a graph would be kept
         self.alive: list[Any] = [self.x]  # so that no id is used twice
-        self.storages: dict[int, set[int]] = {_storage(self.x): {id(self.x)}}
+        self.aliases = Aliases()
+        self.aliases.hold(self.x)
         self.calls: list[tuple[str, str]] = []
         self.sources = {tensor: frozenset([name]) for tensor, name in self.names.items()}
         self.made: dict[int, tuple[Computed, int]] = {}  # how a tensor was computed, and its version then
@@ -216,20 +220,22 @@ class _Watch(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        touched = [t for t in every((args, kwargs), Tensor) if id(t) in self.refs]
-        if not touched:
-            name = _name(function)
-            given: Any = None if name in ABOUT_SHAPES else replaced((args, kwargs), Tensor, self._argument)
-            out = function(*args, **kwargs)
-            outputs = list(every(out, Tensor))
-            self.alive.extend(outputs)  # an id freed now could be taken for something else later
-            self._follow_weights(name, (args, kwargs), outputs)
-            for item, t in enumerate(outputs if given is not None else ()):
-                self.made[id(t)] = Computed(function, name, given[0], given[1], item), t._version
-            return out
-        arguments, keywords = replaced((args, kwargs), Tensor, self._argument)
-        before = {id(t): t._version for t in touched}
         name = _name(function)
+        tensors = list(every((args, kwargs), Tensor))
+        touched = [t for t in tensors if id(t) in self.refs]
+        if name not in ABOUT_SHAPES:
+            self._check_constants([t for t in tensors if id(t) not in self.refs], name)
+        if not touched:
+            return self._constant(name, function, args, kwargs)
+        if name == "setitem" and _assigns_itself(*args):
+            return None  # the end of x[key] += y: x falls behind what was written already
+        if name not in ABOUT_SHAPES:
+            for t in touched:
+                self.catch_up(t)
+        arguments, keywords = replaced((args, kwargs), Tensor, self._argument)
+        if name == "setitem":
+            arguments, function = (self._target(args[0]), *arguments[1:]), with_item
+        before = {id(t): t._version for t in touched}
         inside = f" in '{self.module[0]}'" if self.module[0] else ""
         if self.gradients and not torch.is_grad_enabled() and name not in ABOUT_SHAPES:
             place = inside.removeprefix(" in ") or "its forward"
@@ -238,35 +244,72 @@ class _Watch(TorchFunctionMode):
             raise Unsupported(f"{name}{inside} is given NaN")
         if self.look is not None and name not in ABOUT_SHAPES:
             self.look(len(self.steps), name, function, args, kwargs)
-        out = self._run(name, function, args, kwargs)
-        written = [t for t in touched if t._version != before[id(t)]]
-        outputs = list(every(out, Tensor))
+        out = self._run(name, torch.Tensor.__setitem__ if name == "setitem" else function, args, kwargs)
+        outputs = [args[0]] if name == "setitem" else list(every(out, Tensor))
         if not outputs:
             if name not in ABOUT_SHAPES:
                 raise Unsupported(f"its forward looks at numbers ({name}{inside})")
             return out
-        step = Step(
-            len(self.steps),
-            function,
-            name,
-            arguments,
-            keywords,
-            *self.module,
-            tuple(tuple(t.shape) for t in outputs),
-            # a later in-place layer may overwrite them
-            () if self.stand_in or self.look is not None else tuple(t.clone() for t in outputs),
-        )
-        for t in written:
-            if not any(t is o for o in outputs) or len(self.storages[_storage(t)]) > 1:
-                raise Unsupported(f"{step.where} writes in place into a tensor that is also used elsewhere")
+        step = self._step(function, name, arguments, keywords, outputs)
+        written = [t for t in touched if t._version != before[id(t)]]
+        if written and not any(t is o for t in written for o in outputs) and name != "setitem":
+            raise Unsupported(f"{step.where} writes in place into a tensor that is also used elsewhere")
+        self._keep(step, outputs)
+        for t in outputs:
+            if name == "setitem" or any(t is w for w in written):
+                self.aliases.write(t, step.where)
+        return out
+
+    def _constant(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Run a function of tensors that do not depend on x."""
+        given: Any = None if name in ABOUT_SHAPES else replaced((args, kwargs), Tensor, self._argument)
+        out = function(*args, **kwargs)
+        outputs = list(every(out, Tensor))
+        self.alive.extend(outputs)  # an id freed now could be taken for something else later
+        self._follow_weights(name, (args, kwargs), outputs)
+        for item, t in enumerate(outputs if given is not None else ()):
+            self.made[id(t)] = Computed(function, name, given[0], given[1], item), t._version
+        return out
+
+    def _check_constants(self, constants: list[Tensor], name: str) -> None:
+        """Refuse a tensor that is none of the recording's, if something computed from x was written through a view."""
+        if any(self.aliases.shares(t) for t in constants):
+            inside = f" in '{self.module[0]}'" if self.module[0] else ""
+            raise Unsupported(f"{name}{inside} uses a tensor into which something computed from x was written")
+
+    def _target(self, x: Tensor) -> Ref | Weight | Other:
+        """What is written to, as it was before."""
+        found = self._argument(x)
+        if not isinstance(found, Other) or found.value is None:
+            return found
+        return Other(found.shape, found.weights, found.made, found.value.clone())
+
+    def catch_up(self, t: Tensor) -> None:
+        """Record what a write to a tensor that shares memory with t has made of it."""
+        for patch in self.aliases.patches(t):
+            if not patch.name:
+                raise Unsupported(f"{patch.where} writes in place into a tensor that is also used elsewhere")
+            self.catch_up(patch.source)
+            new = self.refs[id(patch.source)]
+            args = (self.refs[id(t)], patch.key, new) if patch.itself else (new, patch.key)
+            self._keep(self._step(patch.function, patch.name, args, {}, [t]), [t])
+
+    def _step(
+        self, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: Any, outputs: list[Tensor]
+    ) -> Step:
+        # a later in-place layer may overwrite them
+        real = () if self.stand_in or self.look is not None else tuple(t.clone() for t in outputs)
+        shapes = tuple(tuple(t.shape) for t in outputs)
+        return Step(len(self.steps), function, name, args, kwargs, *self.module, shapes, real)
+
+    def _keep(self, step: Step, outputs: list[Tensor]) -> None:
         self.steps.append(step)
         for item, t in enumerate(outputs):
             self.refs[id(t)] = Ref(step.index, item)
             self.alive.append(t)
-            self.storages.setdefault(_storage(t), set()).add(id(t))
+            self.aliases.hold(t)
         if step.index == self.last:
             raise _Enough
-        return out
 
     def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.stand_in:
@@ -323,8 +366,9 @@ def _shaped(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwar
     return torch.zeros(len(x), weight.shape[1] * groups if turned else weight.shape[0], *one.shape[2:])
 
 
-def _storage(t: Tensor) -> int:
-    return int(t.untyped_storage()._cdata)
+def _assigns_itself(x: Tensor, key: Any, value: Any) -> bool:
+    """Whether x[key] = value assigns a view of x to itself."""
+    return isinstance(value, Tensor) and not any(True for _ in every(key, Tensor)) and same_entries(x[key], value)
 
 
 def refs_in(value: Any) -> Iterator[Ref]:

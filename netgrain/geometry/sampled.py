@@ -234,7 +234,7 @@ def _streamed(
     plan, memory = rows.plan, budget() // ROWS_SHARE
     if plan is None:
         return StreamedReduction(math.prod(rows.shape), 1 / points, keep=keep, memory=memory)
-    grid, periods = lattices(reading, plan.name, plan.positions)
+    grid, periods = lattices(reading, plan.name, (plan.positions,) if plan.stem is None else plan.stem.out)
     return StreamedReduction(
         plan.positions,
         plan.scale / points * (1.0 if bias is None else bias.scale.value),

@@ -290,7 +290,7 @@ def test_a_first_layer_that_reshapes_the_batch() -> None:
 def test_writing_into_a_shared_tensor_is_refused() -> None:
     def forward(m: nn.ModuleDict, x: Tensor) -> Tensor:
         h = m["a"](x)
-        view = h.view(-1, 2, 2)
+        view = h.view(-1, 2, 2).mT
         h += 1
         return m["b"](view.flatten(1))
 

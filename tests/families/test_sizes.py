@@ -20,9 +20,9 @@ def test_operations_are_two_for_each_weight_and_position() -> None:
 
 def test_grids_and_periods() -> None:
     reading = read(strided, (3, 32, 32))
-    assert lattices(reading, "0.0", 256) == ((16, 16), ((2, 2), (16, 16)))
-    assert lattices(reading, "0.2", 64)[0] == (8, 8)
-    assert lattices(reading, "2", 1) == ((1,), ((1,),))
+    assert lattices(reading, "0.0", (256,)) == ((16, 16), ((2, 2), (16, 16)))
+    assert lattices(reading, "0.2", (8, 8))[0] == (8, 8)
+    assert lattices(reading, "2", (1,)) == ((1,), ((1,),))
 
 
 def test_what_cannot_be_traced() -> None:
@@ -36,4 +36,5 @@ def test_what_cannot_be_traced() -> None:
 
     reading = read(Looks, (4,))
     assert operations(reading) == UNKNOWN
-    assert lattices(reading, "layer", 4) == ((4,), ((4,),))
+    assert lattices(reading, "layer", (4,)) == ((4,), ((4,),))
+    assert lattices(reading, "layer", (2, 2)) == ((2, 2), ((2, 2),))

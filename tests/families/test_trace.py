@@ -68,7 +68,7 @@ def test_a_recording_may_stop() -> None:
 
 def in_place(net: nn.Module, x: Tensor) -> Tensor:
     h = net.a(x)
-    view = h.view(-1, 2, 2)
+    view = h.view(-1, 2, 2).mT
     h += 1
     return net.b(view.flatten(1))
 

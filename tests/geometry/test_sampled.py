@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import netgrain as ng
+from netgrain.geometry.provenance import Integration
 from netgrain.models import MLP, LeNet, ResNet18
 from tests import naive
 
@@ -117,3 +118,23 @@ def test_zero_gradients_are_said() -> None:
     G = ng.average_geometry(sometimes, (4,), members=40)
     assert 0.2 < G.about.zero_share < 0.8
     assert "zero gradient" in repr(G)
+
+
+def test_a_large_input_of_a_module_that_cannot_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first convolution is still integrated, over a grid that no trace has shown."""
+
+    class Looks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(1, 4, 3, 2, 1, bias=False), nn.Linear(4 * 16, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.stem(x).tanh()
+            return self.head(h.flatten(1)) * (1.0 if bool((h <= 1).all()) else 0.0)
+
+    monkeypatch.setattr("netgrain.geometry.sampled.FULL_LIMIT", 32)
+    G = ng.average_geometry(Looks, (1, 8, 8), members=12, workers=1, progress=False)
+    assert isinstance(G.about.integration, Integration)
+    monkeypatch.undo()
+    H = ng.average_geometry(Looks, (1, 8, 8), members=64, workers=1, progress=False)
+    assert ng.corr(G, H).value > 0.95

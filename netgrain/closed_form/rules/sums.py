@@ -277,6 +277,11 @@ def joined_channels(step: Step, values: list[FeatureMap], run: Pass) -> FeatureM
     axis = dim % (len(values[0].axes) + 1) - 1
     if axis < 0 or len(values) != len(step.args[0]):
         raise Unsupported(f"{step.where} joins along the batch, or with something that is not computed from the input")
+    return side_by_side(step, values, axis, run)
+
+
+def side_by_side(step: Step, values: Sequence[FeatureMap], axis: int, run: Pass) -> FeatureMap:
+    """The channels of several values one after the other, along this axis."""
     values = with_channels(values, step, run)
     first = values[0]
     if any(v.axes[axis] != (CHANNEL,) for v in values):
