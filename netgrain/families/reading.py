@@ -118,7 +118,7 @@ class Reading:
         """All steps of the module, recorded on two inputs; a Reason if it cannot be traced."""
         dtype = torch.float32 if self.initialisation.on_meta else model_dtype(self.model)
         try:
-            return record(self.model, torch.zeros(2, *self.input_shape, dtype=dtype))
+            return record(self.model, torch.zeros(2, *self.input_shape, dtype=dtype), outputs=False)
         except Unsupported as e:
             if short := _out_of_memory(e):
                 raise NetgrainError(short) from e

@@ -126,13 +126,14 @@ class Trace:
         return needed
 
 
-def record(model: nn.Module, x: Tensor, *, look: Look | None = None) -> Trace:
+def record(model: nn.Module, x: Tensor, *, look: Look | None = None, outputs: bool = True) -> Trace:
     """Run the module on x, of shape (batch, *input_shape), and write down its steps.
 
     look: gets the index of each step, its name, function and real arguments, before it runs; outputs are not kept then.
+    outputs: whether steps keep what they put out, which takes as much memory as the pass itself.
     """
     watch = _watching(model, x)
-    watch.look = look
+    watch.look, watch.outputs = look, outputs
     with torch.no_grad():
         returned = _run(model, x, watch)
     try:
@@ -202,6 +203,7 @@ class _Watch(TorchFunctionMode):
     module: tuple[str, str] = ("", "Module")
     last: int | None = None  # the step to stop after
     look: Look | None = None
+    outputs: bool = True  # whether steps keep them
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -298,7 +300,7 @@ class _Watch(TorchFunctionMode):
         self, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: Any, outputs: list[Tensor]
     ) -> Step:
         # a later in-place layer may overwrite them
-        real = () if self.stand_in or self.look is not None else tuple(t.clone() for t in outputs)
+        real = () if self.stand_in or self.look is not None or not self.outputs else tuple(t.clone() for t in outputs)
         shapes = tuple(tuple(t.shape) for t in outputs)
         return Step(len(self.steps), function, name, args, kwargs, *self.module, shapes, real)
 
