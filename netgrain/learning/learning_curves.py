@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.leave_one_out import Decomposition, at_whole_frequencies, leave_one_out
+from netgrain.learning.decompositions import Decomposition
+from netgrain.learning.leave_one_out import at_whole_frequencies, leave_one_out
 from netgrain.learning.targets import Targets, score_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for

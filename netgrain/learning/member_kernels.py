@@ -11,7 +11,7 @@ from netgrain.families.batch_statistics import calibrate, tracking_norms
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.learning.kernel_value import KernelKind
 from netgrain.learning.layer_features import FeaturePlan, feature_plan, last_features, layer_features
-from netgrain.learning.layer_grams import layer_gram, products
+from netgrain.learning.layer_grams import layer_gram, mean_square, products
 from netgrain.learning.tangent_products import TangentPlan, tangent_features, tangent_plan
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -60,10 +60,11 @@ class MemberKernels:
         elif isinstance(self.plan, TangentPlan):
             seed = derived_seed(self.seed, "tangent", i)
             features = tangent_features(model, X, self.plan, self.batch, seed)
-            found, size = features.gram(self.n), features.mean_diagonal(self.n)
+            found = features.gram(self.n)
+            size = float(found.diagonal().mean()) if len(X) == self.n else features.mean_diagonal(self.n)
         else:
             rows = last_features(model, X, self.batch)
-            found, size = products(rows, self.n), float(rows[: self.n].double().square().sum(1).mean())
+            found, size = products(rows, self.n), mean_square(rows[: self.n])
         if not bool(torch.isfinite(found).all()):
             raise NetgrainError(
                 f"member {i} has features or gradients that are NaN or Inf; look for a division by zero or an "

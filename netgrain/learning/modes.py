@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.leave_one_out import Decomposition, centred, decomposed
+from netgrain.learning.decompositions import Decomposition, centred, decomposed
 from netgrain.learning.targets import Targets
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for

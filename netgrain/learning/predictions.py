@@ -15,20 +15,12 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.value import Geometry
+from netgrain.learning.decompositions import MOST_DENSE, Decomposition, decomposed, decomposed_features
 from netgrain.learning.kernel_value import Kernel, KernelKind
 from netgrain.learning.kernels import kernel
 from netgrain.learning.label_noise import label_noise_bound
 from netgrain.learning.learning_curves import learning_curve, scored_predictions
-from netgrain.learning.leave_one_out import (
-    MOST_DENSE,
-    Decomposition,
-    LeaveOneOut,
-    decomposed,
-    decomposed_features,
-    groups_of,
-    leave_one_out,
-    row_digests,
-)
+from netgrain.learning.leave_one_out import LeaveOneOut, groups_of, leave_one_out, row_digests
 from netgrain.learning.modes import mode_shares
 from netgrain.learning.outcome import GrainShare, KernelScore, Learnability, LearnabilityAbout
 from netgrain.learning.prediction_errors import PredictionError, member_error, track_record

@@ -24,7 +24,7 @@ from netgrain.families.logits import logits_of
 from netgrain.families.members import forward
 from netgrain.families.nested import every
 from netgrain.families.trace import ABOUT_SHAPES
-from netgrain.learning.layer_grams import products
+from netgrain.learning.layer_grams import mean_square, products
 from netgrain.learning.weight_gradients import LayerGradient, layer_gradient
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -85,10 +85,10 @@ class TangentFeatures:
 
     def mean_diagonal(self, n: int) -> float:
         """The mean of Θ(x, x) over X."""
-        diagonal = self.rows[:n].double().square().sum(1)
+        size = mean_square(self.rows[:n])
         for a, b in self.dense:
-            diagonal += a[:n].double().square().sum(1) * b[:n].double().square().sum(1)
-        return float(diagonal.mean())
+            size += float((a[:n].double().square().sum(1) * b[:n].double().square().sum(1)).mean())
+        return size
 
 
 def tangent_features(model: nn.Module, X: Tensor, plan: TangentPlan, batch: int, seed: int) -> TangentFeatures:
@@ -133,9 +133,10 @@ def _binned(g: Tensor, signs: Tensor | None) -> Tensor:
     """(samples, weights) → (samples, bins): weight w goes to bin w mod 2,048 with its sign."""
     if signs is None:
         return g
-    g = g * signs
-    g = torch.nn.functional.pad(g, (0, -g.shape[1] % BINS))
-    return g.reshape(len(g), -1, BINS).sum(1)
+    out = g.new_zeros(len(g), BINS)
+    for some, coins in zip(g.split(BINS, 1), signs.split(BINS), strict=True):
+        out[:, : len(coins)].addcmul_(some, coins)
+    return out
 
 
 # --- one pass ---------------------------------------------------------------------------------------------------------
