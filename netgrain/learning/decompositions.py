@@ -63,12 +63,58 @@ class Decomposition:
             return (U * left) @ U.mT
         return torch.eye(rows.shape[1], dtype=U.dtype) - 1 / len(self) - (U * (1 - left)) @ U.mT
 
+    def trace(self, ridge: float) -> float:
+        """tr (K + λ)⁻¹ on the complement of the constant vector."""
+        rest = len(self) - 1 - len(self.eigenvalues)
+        return float((1 / (self.eigenvalues + ridge)).sum()) + rest / ridge
+
     def diagonal(self, ridges: Sequence[float]) -> Tensor:
         """R_ii of all samples, shape (samples, ridges)."""
         left = torch.stack([self.shrinkage(ridge) for ridge in ridges], 1)
         if self.complete:
             return self.vectors.square() @ left
         return 1 - 1 / len(self) - self.vectors.square() @ (1 - left)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A kernel K = F Fᵀ over many samples, held by F.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (samples, features)
+        F.
+
+    Examples
+    --------
+    >>> Features(torch.tensor([[1.0, 2.0], [0.0, 1.0]])).of(torch.tensor([1])).rows.tolist()
+    [[0.0, 1.0]]
+    """
+
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of(self, chosen: Tensor) -> Features:
+        """The kernel over some of the samples."""
+        return Features(self.rows[chosen])
+
+    def dense(self) -> Tensor:
+        """K, (samples, samples)."""
+        return self.rows @ self.rows.T
+
+
+def part_of(K: Tensor | Features, chosen: Tensor) -> Tensor | Features:
+    """A kernel over some of its samples."""
+    return K.of(chosen) if isinstance(K, Features) else K[chosen[:, None], chosen]
+
+
+def decomposed_either(K: Tensor | Features) -> Decomposition:
+    """A kernel decomposed as it is held; features with more columns than rows as their kernel."""
+    if not isinstance(K, Features):
+        return decomposed(K)
+    return decomposed_features(K.rows) if K.rows.shape[1] < len(K) else decomposed(K.dense())
 
 
 def decomposed(K: Tensor) -> Decomposition:

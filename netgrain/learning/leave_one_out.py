@@ -14,7 +14,7 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from netgrain.learning.decompositions import Decomposition, centred, decomposed, scale_of
+from netgrain.learning.decompositions import Decomposition, Features, centred, decomposed_either, scale_of
 from netgrain.runtime.errors import NetgrainError
 
 RIDGES = tuple(10 ** (exponent / 2) for exponent in range(-12, 5))  # 10⁻⁶ … 10², half decades
@@ -108,7 +108,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    K: Tensor | Decomposition,
+    K: Tensor | Features | Decomposition,
     columns: Tensor,
     *,
     groups: Tensor | None = None,
@@ -118,7 +118,7 @@ def leave_one_out(
 
     Parameters
     ----------
-    K : Tensor of shape (samples, samples) or Decomposition
+    K : Tensor of shape (samples, samples), Features or Decomposition
         The kernel.
     columns : Tensor of shape (samples, columns)
         Labels as numbers.
@@ -147,7 +147,7 @@ def leave_one_out(
     >>> [round(float(p), 6) for p in found.predictions]
     [3.0, 5.0, 7.0]
     """
-    found = K if isinstance(K, Decomposition) else decomposed(K)
+    found = K if isinstance(K, Decomposition) else decomposed_either(K)
     if len(columns) != len(found):
         raise NetgrainError(f"the kernel has {len(found)} samples, the labels {len(columns)}; expected as many.")
     columns = columns.double().reshape(len(columns), -1)

@@ -31,6 +31,16 @@ def plan_for(kind: KernelKind, model: nn.Module, X: Tensor, *, traced: bool) -> 
     return None
 
 
+def width_of(plan: Plan, model: nn.Module, few: Tensor) -> int:
+    """Numbers that one sample gives: features, or gradients and their factors."""
+    if isinstance(plan, FeaturePlan):
+        return sum(t.shape[1] for t in layer_features(model, few, plan, len(few)))
+    if isinstance(plan, TangentPlan):
+        found = tangent_features(model, few, plan, len(few), 0)
+        return found.rows.shape[1] + sum(a.shape[1] + b.shape[1] for a, b in found.dense)
+    return last_features(model, few, len(few)).shape[1]
+
+
 @dataclass(frozen=True, eq=False)
 class MemberKernels:
     """Kernels (n, m) of members, float64, each a function of (seed, i) alone."""
