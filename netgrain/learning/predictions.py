@@ -164,10 +164,8 @@ def learnability(
         whole("members", members, 1)
     if kinds is not None and (not kinds or not set(kinds) <= {"layers", "tangent", "last"}):
         raise NetgrainError(f"kinds expects some of 'layers', 'tangent' and 'last', found {tuple(kinds)!r}.")
-    rows = _chosen(X, targets, samples, seed)
     given = len(X)
-    X, targets = X[rows], _present(targets.of(rows))
-    groups = groups_of(X)
+    X, targets, groups = _drawn(X, targets, samples, seed)
     kinds, notes = _kinds(make, X, kinds, members, seed)
     with Bar("learnability", len(kinds) + 4, progress) as bar:
         scores: dict[str, KernelScore] = {}
@@ -227,6 +225,42 @@ def learnability(
         untried=untried,
         about=about,
     )
+
+
+def kernel_score(
+    make: Family | nn.Module,
+    X: Tensor,
+    y: Tensor,
+    kind: KernelKind,
+    *,
+    target: Target | None = None,
+    samples: int = SAMPLES,
+    members: int | None = None,
+    seed: int = 0,
+) -> KernelScore:
+    """What `learnability` says of one kernel, without all that stands beside it.
+
+    Parameters
+    ----------
+    make, X, y, target, samples, members, seed
+        As there.
+    kind : {"layers", "tangent", "last"}
+        The kernel.
+
+    Returns
+    -------
+    KernelScore
+        The same numbers.
+    """
+    X = check_features(X)
+    X, targets, groups = _drawn(X, targets_of(y, len(X), target=target), samples, seed)
+    return _read_out(make, X, targets, groups, kind, members, seed).score
+
+
+def _drawn(X: Tensor, targets: Targets, samples: int, seed: int) -> tuple[Tensor, Targets, Tensor]:
+    """The samples that are used, their labels, and groups of equal ones."""
+    rows = _chosen(X, targets, samples, seed)
+    return X[rows], _present(targets.of(rows)), groups_of(X[rows])
 
 
 def _chosen(X: Tensor, targets: Targets, samples: int, seed: int) -> Tensor:

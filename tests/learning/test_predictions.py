@@ -115,6 +115,12 @@ def test_a_tangent_kernel_that_takes_long_is_left_out_unless_asked_for(monkeypat
     assert set(quick(X, y, kinds=("tangent",)).kernels) == {"tangent"}
 
 
+def test_one_kernel_alone_reads_out_the_same() -> None:
+    X = samples(60)
+    y = (X[:, 0] > 0).long()
+    assert predictions.kernel_score(mlp, X, y, "last", members=2) == quick(X, y, kinds=("last",)).kernels["last"]
+
+
 def test_order_and_number_of_samples() -> None:
     X = samples()
     y = (X[:, 0] + X[:, 1] > 0).long()
