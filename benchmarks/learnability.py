@@ -94,10 +94,11 @@ def learnability_row(name: str, X: Tensor, y: Tensor) -> dict[str, float]:
 
 def large_row(name: str, samples: int) -> dict[str, Any]:
     """Learnability of a large model without the trial: seconds, CPU seconds and memory of the largest process."""
-    images = load_split("cifar10", limit=(samples, 1), size=224).train
+    images = load_split("cifar10", limit=(samples, 1)).train
+    X = nn.functional.interpolate(images.X, size=(224, 224), mode="bilinear")
     make = partial(import_timm("timm").create_model, name, num_classes=CLASSES)
     wall, spent = time.perf_counter(), clock()
-    found = ng.learnability(make, images.X, images.y, trial=False, progress=False)
+    found = ng.learnability(make, X, images.y, trial=False, progress=False)
     peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "samples": samples,

@@ -46,8 +46,8 @@ def groups_of(X: Tensor) -> Tensor:
 
 def row_digests(X: Tensor) -> list[bytes]:
     """A hash of each row; what a sample is, wherever it stands."""
-    rows = X.detach().cpu().flatten(1) + 0.0
-    return [blake2b(row.numpy().tobytes(), digest_size=16).digest() for row in rows]
+    rows = X.detach().cpu().flatten(1)
+    return [blake2b((row + 0.0).numpy().tobytes(), digest_size=16).digest() for row in rows]  # −0 becomes 0
 
 
 # --- leaving out ------------------------------------------------------------------------------------------------------

@@ -260,7 +260,8 @@ def kernel_score(
 def _drawn(X: Tensor, targets: Targets, samples: int, seed: int) -> tuple[Tensor, Targets, Tensor]:
     """The samples that are used, their labels, and groups of equal ones."""
     rows = _chosen(X, targets, samples, seed)
-    return X[rows], _present(targets.of(rows)), groups_of(X[rows])
+    X = X[rows]
+    return X, _present(targets.of(rows)), groups_of(X)
 
 
 def _chosen(X: Tensor, targets: Targets, samples: int, seed: int) -> Tensor:
