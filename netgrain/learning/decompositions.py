@@ -51,10 +51,10 @@ class Decomposition:
         left = torch.stack([self.shrinkage(ridge) for ridge in ridges], 1)[:, :, None]  # (modes, ridges, 1)
         if self.complete:
             parts = left * (self.vectors.T @ columns)[:, None]
-            return (self.vectors @ parts.flatten(1)).unflatten(1, parts.shape[1:])
+            return (self.vectors @ parts.flatten(1)).reshape(len(self), *parts.shape[1:])
         centred = columns - columns.mean(0)
         parts = (1 - left) * (self.vectors.T @ centred)[:, None]
-        return centred[:, None] - (self.vectors @ parts.flatten(1)).unflatten(1, parts.shape[1:])
+        return centred[:, None] - (self.vectors @ parts.flatten(1)).reshape(len(self), *parts.shape[1:])
 
     def blocks(self, rows: Tensor, ridge: float) -> Tensor:
         """R_gg for groups of samples; rows: (groups, size) → (groups, size, size)."""
