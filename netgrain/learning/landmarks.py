@@ -96,8 +96,8 @@ def _features(columns: Tensor) -> Tensor:
     W = columns[: columns.shape[1]]
     w, V = torch.linalg.eigh((W + W.T) / 2)
     kept = w > ROUNDING * w[-1]
-    roots: Tensor = w[kept].sqrt()
-    return columns @ (V[:, kept] / roots)
+    features: Tensor = columns @ (V[:, kept] / w[kept].sqrt())
+    return features
 
 
 def network_of(make: Family | nn.Module, shape: tuple[int, ...], seed: int) -> tuple[nn.Module, Reading]:
