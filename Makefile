@@ -100,6 +100,7 @@ bench: .venv/.dev-installed  ## measure speed and error against plain references
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
 	@$(BIN)/python benchmarks/complexity.py --out out/bench
+	@$(BIN)/python benchmarks/learnability.py --large resnet50 vit_small_patch16_224 --out out/bench
 	@$(BIN)/python benchmarks/groups.py
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py

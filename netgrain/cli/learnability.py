@@ -35,7 +35,7 @@ def learnability(
     ],
     samples_from: DataOptions,
     trained: WeightOptions,
-    samples: Annotated[int, option("N", "Largest number of random samples to use, from 20 to 5,000.")] = 2000,
+    samples: Annotated[int, option("N", "Largest number of random samples to use, at least 20.")] = 2000,
     members: Annotated[
         int | None, option("N", "Number of random networks behind each kernel (default: chosen by the kernel).")
     ] = None,

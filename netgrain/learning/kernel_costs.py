@@ -11,12 +11,14 @@ from netgrain.families.reading import Reading
 from netgrain.families.sizes import operations
 from netgrain.families.trace import Trace
 from netgrain.learning.kernel_value import KernelKind
-from netgrain.runtime.memory import ask
+from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import MemoryShortage, ask, in_words
 
 MEMBERS: dict[KernelKind, int] = {"layers": 8, "last": 16, "tangent": 4}
 FEWEST = 2  # members, so that there is an error bar
 PASSES: dict[KernelKind, int] = {"layers": 1, "last": 1, "tangent": 4}  # the work of a member in forward passes
 WORK = 6e12  # floating-point operations of all members
+MOST_WORK = 1.2e13  # of a tangent kernel that nobody asked for: some two minutes of two cores
 WORTH_FORKING = 2e11  # operations above which members run in processes of their own
 BATCH_BYTES = 2**28  # held by the tensors of one batch
 MOST_AT_ONCE = 128  # samples of a batch: more make nothing faster
@@ -62,4 +64,17 @@ def calibration_samples(reading: Reading, X: Tensor) -> Tensor:
 
 def check_kernel_fits(n: int, m: int, members: int) -> None:
     """Refuse a kernel that the budget has no room for, with the number; a few more matrices are held on the way."""
-    ask(8 * n * m * (members + 3), f"a kernel of {n} × {m} samples and {members} members")
+    try:
+        ask(8 * n * m * (members + 3), f"a kernel of {n} × {m} samples and {members} members")
+    except MemoryShortage as e:
+        raise NetgrainError(
+            f"{e.reason}; pass memory='{in_words(1.1 * e.needed)}' or more, fewer samples or members, or a few samples "
+            "as Z. ng.learnability takes more samples as they are, by features."
+        ) from e
+
+
+def tangent_worth_it(reading: Reading, samples: int, members: int = FEWEST) -> bool:
+    """Whether the tangent kernel of so many members is cheap enough to be compared unasked."""
+    if not isinstance(reading.trace, Trace):
+        return True
+    return members * PASSES["tangent"] * samples * operations(reading) <= MOST_WORK

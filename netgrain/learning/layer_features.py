@@ -68,21 +68,24 @@ def feature_plan(model: nn.Module, few: Tensor, *, modules: bool = False) -> Fea
 
 def layer_features(model: nn.Module, X: Tensor, plan: FeaturePlan, batch: int) -> list[Tensor]:
     """The sets of one network, each (samples, features) in the precision of the network and on the CPU."""
-    collected: list[list[Tensor]] = [[] for _ in plan.names]
+    # written into place: pieces kept between the passes of a large network would break up the memory those free
+    collected: list[Tensor] = []
     chosen = set(plan.calls)
-    for some in X.split(batch):
+    for start in range(0, len(X), batch):
+        some = X[start : start + batch]
         run = _watched(model, some, chosen, plan.modules)
         sets = [t for found in run.found for _, t in found.summaries]
         if plan.head and (head := run.head_features()) is not None:
             sets.append(head)
-        if len(sets) != len(collected):
+        if len(sets) != len(plan.names):
             raise NetgrainError(
-                f"the network made {len(sets)} sets of features for some samples and {len(collected)} for others; "
+                f"the network made {len(sets)} sets of features for some samples and {len(plan.names)} for others; "
                 "expected the same calls for all samples and members."
             )
+        collected = collected or [torch.empty(len(X), t.shape[1], dtype=t.dtype) for t in sets]
         for place, t in zip(collected, sets, strict=True):
-            place.append(t.cpu())
-    return [torch.cat(pieces) for pieces in collected]
+            place[start : start + len(some)] = t
+    return collected
 
 
 def last_features(model: nn.Module, X: Tensor, batch: int) -> Tensor:

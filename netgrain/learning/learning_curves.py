@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.leave_one_out import Decomposition, at_whole_frequencies, leave_one_out
+from netgrain.learning.decompositions import MOST_DENSE, Decomposition, Features, part_of
+from netgrain.learning.leave_one_out import at_whole_frequencies, leave_one_out
 from netgrain.learning.targets import Targets, score_of
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for
@@ -202,13 +203,18 @@ class LearningCurve:
 
 
 def learning_curve(
-    K: Tensor, targets: Targets, *, groups: Tensor | None = None, whole: Estimate | None = None, seed: int = 0
+    K: Tensor | Features,
+    targets: Targets,
+    *,
+    groups: Tensor | None = None,
+    whole: Estimate | None = None,
+    seed: int = 0,
 ) -> LearningCurve:
     """Learning curve of a kernel, from an eighth of the samples to all.
 
     Parameters
     ----------
-    K : Tensor of shape (samples, samples)
+    K : Tensor of shape (samples, samples) or Features
         The kernel.
     targets : Targets
         The labels.
@@ -233,7 +239,8 @@ def learning_curve(
         if size == n and whole is not None:
             scores.append(whole)
             continue
-        parts = [order[i * size : (i + 1) * size] for i in range(n // size)]
+        count = n // size if n <= MOST_DENSE else max(1, min(n, MOST_DENSE) // size)  # fewer where each takes long
+        parts = [order[i * size : (i + 1) * size] for i in range(count)]
         found = [_subset_score(K, targets, groups, rows) for rows in parts]
         mean = math.fsum(found) / len(found)
         error = math.sqrt(math.fsum(f.stderr**2 for f in found)) / len(found)
@@ -241,12 +248,12 @@ def learning_curve(
     return LearningCurve(targets.measure, tuple(sizes), tuple(scores), seed)
 
 
-def _subset_score(K: Tensor, targets: Targets, groups: Tensor | None, rows: Tensor) -> Estimate:
+def _subset_score(K: Tensor | Features, targets: Targets, groups: Tensor | None, rows: Tensor) -> Estimate:
     inside, some = targets.of(rows), None if groups is None else groups[rows]
-    return loo_score(K[rows[:, None], rows], inside, some)
+    return loo_score(part_of(K, rows), inside, some)
 
 
-def loo_score(K: Tensor | Decomposition, targets: Targets, groups: Tensor | None = None) -> Estimate:
+def loo_score(K: Tensor | Features | Decomposition, targets: Targets, groups: Tensor | None = None) -> Estimate:
     """Score of leave-one-out predictions."""
     predictions = leave_one_out(K, targets.columns, groups=groups).predictions
     return score_of(targets, scored_predictions(predictions, targets, groups)).value

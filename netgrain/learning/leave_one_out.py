@@ -1,8 +1,8 @@
 """Exact leave-one-out of kernel ridge regression with a free intercept, for all ridges and columns at once.
 
-K is centred (HKH) and has mean diagonal 1. On the complement of the constant vector K = U W Uᵀ, and
-R = λ (K + λ)⁻¹ = U λ/(W + λ) Uᵀ there turns labels into residuals. Without sample i its residual is (R y)_i / R_ii, and
-without a group g of samples R_gg⁻¹ (R y)_g: no fit is repeated, and the intercept is fitted anew each time.
+K is centred (HKH) and has mean diagonal 1, and R = λ (K + λ)⁻¹ turns labels into residuals (`decompositions`). Without
+sample i its residual is (R y)_i / R_ii, and without a group g of samples R_gg⁻¹ (R y)_g: no fit is repeated, and the
+intercept is fitted anew each time.
 """
 
 from __future__ import annotations
@@ -14,137 +14,12 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
+from netgrain.learning.decompositions import Decomposition, Features, centred, decomposed_either, scale_of
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import ask
 
 RIDGES = tuple(10 ** (exponent / 2) for exponent in range(-12, 5))  # 10⁻⁶ … 10², half decades
 LEAST_RESIDUAL = 1e-9  # R_ii below it: the sample alone decides its own prediction, and that ridge is dropped
-COLUMNS = 64  # predicted together
-MOST_DENSE = 5000  # samples of a kernel that is decomposed
-
-
-@dataclass(frozen=True, eq=False)
-class Decomposition:
-    """A centred kernel with mean diagonal 1 by its eigenvectors, which are orthogonal to the constant vector.
-
-    Attributes
-    ----------
-    vectors : Tensor of shape (samples, modes)
-        Orthonormal columns, by falling eigenvalue.
-    eigenvalues : Tensor of shape (modes,)
-        Not negative.
-    scale : float
-        Mean diagonal before it was divided by it.
-    complete : bool
-        Whether there are as many modes as samples, less one; else the eigenvalue of all others is 0.
-    """
-
-    vectors: Tensor
-    eigenvalues: Tensor
-    scale: float
-    complete: bool
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def shrinkage(self, ridge: float) -> Tensor:
-        """λ/(W + λ) for each mode: the share of a mode's label that is left as residual."""
-        return ridge / (self.eigenvalues + ridge)
-
-    def residuals(self, columns: Tensor, ridge: float) -> Tensor:
-        """R y, shape (samples, columns)."""
-        if self.complete:
-            return self.vectors @ (self.shrinkage(ridge)[:, None] * (self.vectors.T @ columns))
-        centred = columns - columns.mean(0)
-        return centred - self.vectors @ ((1 - self.shrinkage(ridge))[:, None] * (self.vectors.T @ centred))
-
-    def blocks(self, rows: Tensor, ridge: float) -> Tensor:
-        """R_gg for groups of samples; rows: (groups, size) → (groups, size, size)."""
-        U, left = self.vectors[rows], self.shrinkage(ridge)  # (groups, size, modes)
-        if self.complete:
-            return (U * left) @ U.mT
-        return torch.eye(rows.shape[1], dtype=U.dtype) - 1 / len(self) - (U * (1 - left)) @ U.mT
-
-    def diagonal(self, ridge: float) -> Tensor:
-        """R_ii of all samples."""
-        left = self.shrinkage(ridge)
-        if self.complete:
-            return self.vectors.square() @ left
-        return 1 - 1 / len(self) - self.vectors.square() @ (1 - left)
-
-
-def decomposed(K: Tensor) -> Decomposition:
-    """Eigenvectors of a kernel over samples, centred and with mean diagonal 1.
-
-    Parameters
-    ----------
-    K : Tensor of shape (samples, samples)
-        Symmetric and positive semidefinite up to rounding.
-
-    Returns
-    -------
-    Decomposition
-        In float64; its modes are orthogonal to the constant vector.
-
-    Raises
-    ------
-    NetgrainError
-        If K is not square and finite, or constant after centring.
-    """
-    if K.dim() != 2 or K.shape[0] != K.shape[1]:
-        raise NetgrainError(f"a kernel has shape (samples, samples), found {tuple(K.shape)}.")
-    n = len(K)
-    ask(4 * 8 * n * n, f"the decomposition of a kernel over {n} samples")
-    C = centred(K)
-    scale = _scale(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
-    C /= scale
-    C -= 1 / n  # the constant vector gets the eigenvalue −1, below all others, and is left out
-    w, V = torch.linalg.eigh(C)
-    return Decomposition(V[:, 1:].flip(1), w[1:].flip(0).clamp(min=0.0), scale, complete=True)
-
-
-def decomposed_features(features: Tensor) -> Decomposition:
-    """The same for K = F Fᵀ, from a thin singular value decomposition of the centred features F.
-
-    Parameters
-    ----------
-    features : Tensor of shape (samples, features)
-        For many samples and fewer features.
-
-    Returns
-    -------
-    Decomposition
-        With at most as many modes as features.
-    """
-    if features.dim() != 2 or not bool(torch.isfinite(features).all()):
-        raise NetgrainError(f"expected finite features of shape (samples, features), found {tuple(features.shape)}.")
-    F = features.double()
-    whole = float(F.square().sum(1).mean())
-    F = F - F.mean(0)
-    scale = _scale(float(F.square().sum(1).mean()), whole)
-    U, s, _ = torch.linalg.svd(F / scale**0.5, full_matrices=False)
-    kept = s > 1e-12 * s[0]  # beyond them vectors need not be orthogonal to the constant one
-    return Decomposition(U[:, kept], s[kept].square(), scale, complete=False)
-
-
-def centred(K: Tensor) -> Tensor:
-    """HKH in float64, H = 1 − 11ᵀ/n."""
-    K = K.double()
-    if not bool(torch.isfinite(K.sum())):
-        raise NetgrainError("the kernel holds NaN or Inf, expected finite numbers; look at the scale of the data.")
-    mean = K.mean(0)
-    C = K - mean - K.mean(1, keepdim=True)
-    C += mean.mean()
-    return (C + C.T) / 2
-
-
-def _scale(inside: float, whole: float) -> float:
-    if not inside > 1e-14 * whole:
-        raise NetgrainError(
-            "the features are the same for all samples, so that nothing can be predicted from them; look at the scale "
-            "of X, and at layers that switch the network off."
-        )
-    return inside
+COLUMNS = 256  # of labels times ridges, predicted together
 
 
 def groups_of(X: Tensor) -> Tensor:
@@ -171,8 +46,8 @@ def groups_of(X: Tensor) -> Tensor:
 
 def row_digests(X: Tensor) -> list[bytes]:
     """A hash of each row; what a sample is, wherever it stands."""
-    rows = X.detach().cpu().flatten(1) + 0.0
-    return [blake2b(row.numpy().tobytes(), digest_size=16).digest() for row in rows]
+    rows = X.detach().cpu().flatten(1)
+    return [blake2b((row + 0.0).numpy().tobytes(), digest_size=16).digest() for row in rows]  # −0 becomes 0
 
 
 # --- leaving out ------------------------------------------------------------------------------------------------------
@@ -187,30 +62,24 @@ class FixedRidge:
     def __len__(self) -> int:
         return len(self.matrix)
 
-    def residuals(self, columns: Tensor, ridge: float) -> Tensor:
-        return self.matrix @ columns
-
-    def blocks(self, rows: Tensor, ridge: float) -> Tensor:
+    def blocks(self, rows: Tensor, _ridge: float) -> Tensor:
         return self.matrix[rows[:, :, None], rows[:, None, :]]
-
-    def diagonal(self, ridge: float) -> Tensor:
-        return self.matrix.diagonal()
 
 
 def predictions_at(K: Tensor, columns: Tensor, ridge: float, groups: Tensor | None = None) -> Tensor:
     """Leave-one-out predictions with a given ridge, shape (samples, columns); Inf where a sample decides its own."""
     n = len(K)
     C = centred(K)
-    C /= _scale(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
+    C /= scale_of(float(C.diagonal().mean()), float(K.diagonal().abs().mean()))
     C += 1 / n  # the constant vector gets the eigenvalue 1, so that its part can be taken off again
     C.diagonal().add_(ridge)
     R = torch.cholesky_inverse(torch.linalg.cholesky(C))
     R -= 1 / (n * (1 + ridge))
-    found = FixedRidge(R.mul_(ridge))
-    inverses = _inverses(found, list(_by_size(groups, n)), ridge)
+    R *= ridge
+    inverses = _inverses(FixedRidge(R), list(_by_size(groups, n)), ridge, R.diagonal())
     if inverses is None:
         return torch.full_like(columns, torch.inf)
-    return columns - left_out(found, columns, ridge, inverses)
+    return columns - _left_out(R @ columns, inverses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +108,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    K: Tensor | Decomposition,
+    K: Tensor | Features | Decomposition,
     columns: Tensor,
     *,
     groups: Tensor | None = None,
@@ -249,7 +118,7 @@ def leave_one_out(
 
     Parameters
     ----------
-    K : Tensor of shape (samples, samples) or Decomposition
+    K : Tensor of shape (samples, samples), Features or Decomposition
         The kernel.
     columns : Tensor of shape (samples, columns)
         Labels as numbers.
@@ -278,7 +147,7 @@ def leave_one_out(
     >>> [round(float(p), 6) for p in found.predictions]
     [3.0, 5.0, 7.0]
     """
-    found = K if isinstance(K, Decomposition) else decomposed(K)
+    found = K if isinstance(K, Decomposition) else decomposed_either(K)
     if len(columns) != len(found):
         raise NetgrainError(f"the kernel has {len(found)} samples, the labels {len(columns)}; expected as many.")
     columns = columns.double().reshape(len(columns), -1)
@@ -286,18 +155,22 @@ def leave_one_out(
     if any(rows.shape[1] == len(found) for rows in sizes):
         raise NetgrainError("all samples are equal, expected at least two that differ.")
     errors = torch.full((len(ridges),), torch.inf, dtype=torch.float64)
-    for j, ridge in enumerate(ridges):
-        if (inverse := _inverses(found, sizes, ridge)) is not None:
-            parts = (left_out(found, part, ridge, inverse).square().sum() for part in columns.split(COLUMNS, 1))
-            errors[j] = sum(parts) / len(columns)
-    best = int(errors.argmin())
-    inverse = _inverses(found, sizes, ridges[best]) if bool(torch.isfinite(errors[best])) else None
-    if inverse is None:
+    best, residuals = 0, torch.empty(0)
+    diagonal, together = found.diagonal(ridges), max(1, COLUMNS // columns.shape[1])
+    for first in range(0, len(ridges), together):
+        inside = found.residuals(columns, ridges[first : first + together])
+        for j, ridge in enumerate(ridges[first : first + together], first):
+            if (inverses := _inverses(found, sizes, ridge, diagonal[:, j])) is None:
+                continue
+            out = _left_out(inside[:, j - first], inverses)
+            errors[j] = out.square().sum() / len(columns)
+            if errors[j] < errors[best] or not len(residuals):
+                best, residuals = j, out
+    if not bool(torch.isfinite(errors[best])):
         raise NetgrainError(
             "every ridge lets some sample decide its own prediction; expected features that several samples share: "
             "add samples, or look for one that is far from all others."
         )
-    residuals = torch.cat([left_out(found, part, ridges[best], inverse) for part in columns.split(COLUMNS, 1)], 1)
     return LeaveOneOut(
         columns - residuals,
         ridges[best],
@@ -348,9 +221,8 @@ def at_whole_frequencies(predictions: Tensor, columns: Tensor, groups: Tensor | 
 Inverses = list[tuple[Tensor, Tensor]]  # rows (groups, size) and R_gg⁻¹ (groups, size, size)
 
 
-def left_out(found: Decomposition | FixedRidge, columns: Tensor, ridge: float, inverses: Inverses) -> Tensor:
-    """Residuals y − ŷ of every sample by a fit without its group."""
-    inside = found.residuals(columns, ridge)
+def _left_out(inside: Tensor, inverses: Inverses) -> Tensor:
+    """Residuals y − ŷ of every sample by a fit without its group, from those of the fit with all."""
     out = torch.empty_like(inside)
     for rows, inverse in inverses:
         if rows.shape[1] == 1:
@@ -372,12 +244,14 @@ def _by_size(groups: Tensor | None, n: int) -> Iterator[Tensor]:
         yield order[size_of_row == size].reshape(-1, size)
 
 
-def _inverses(found: Decomposition | FixedRidge, sizes: list[Tensor], ridge: float) -> Inverses | None:
+def _inverses(
+    found: Decomposition | FixedRidge, sizes: list[Tensor], ridge: float, diagonal: Tensor
+) -> Inverses | None:
     """R_gg⁻¹ of all groups; None if a group decides its own predictions."""
     out: Inverses = []
     for rows in sizes:
         if rows.shape[1] == 1:
-            block = found.diagonal(ridge)[rows[:, 0], None, None]
+            block = diagonal[rows[:, 0], None, None]
             if not bool((block > LEAST_RESIDUAL).all()):
                 return None
             out.append((rows, 1 / block))

@@ -11,7 +11,7 @@ from netgrain.families.batch_statistics import calibrate, tracking_norms
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.learning.kernel_value import KernelKind
 from netgrain.learning.layer_features import FeaturePlan, feature_plan, last_features, layer_features
-from netgrain.learning.layer_grams import layer_gram, products
+from netgrain.learning.layer_grams import layer_gram, mean_square, products
 from netgrain.learning.tangent_products import TangentPlan, tangent_features, tangent_plan
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -29,6 +29,16 @@ def plan_for(kind: KernelKind, model: nn.Module, X: Tensor, *, traced: bool) -> 
         return tangent_plan(model, few)
     last_features(model, few, 3)
     return None
+
+
+def width_of(plan: Plan, model: nn.Module, few: Tensor) -> int:
+    """Numbers that one sample gives: features, or gradients and their factors."""
+    if isinstance(plan, FeaturePlan):
+        return sum(t.shape[1] for t in layer_features(model, few, plan, len(few)))
+    if isinstance(plan, TangentPlan):
+        found = tangent_features(model, few, plan, len(few), 0)
+        return found.rows.shape[1] + sum(a.shape[1] + b.shape[1] for a, b in found.dense)
+    return last_features(model, few, len(few)).shape[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +70,11 @@ class MemberKernels:
         elif isinstance(self.plan, TangentPlan):
             seed = derived_seed(self.seed, "tangent", i)
             features = tangent_features(model, X, self.plan, self.batch, seed)
-            found, size = features.gram(self.n), features.mean_diagonal(self.n)
+            found = features.gram(self.n)
+            size = float(found.diagonal().mean()) if len(X) == self.n else features.mean_diagonal(self.n)
         else:
             rows = last_features(model, X, self.batch)
-            found, size = products(rows, self.n), float(rows[: self.n].double().square().sum(1).mean())
+            found, size = products(rows, self.n), mean_square(rows[: self.n])
         if not bool(torch.isfinite(found).all()):
             raise NetgrainError(
                 f"member {i} has features or gradients that are NaN or Inf; look for a division by zero or an "

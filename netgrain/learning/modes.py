@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.learning.leave_one_out import Decomposition, centred, decomposed
+from netgrain.learning.decompositions import Decomposition, Features, centred, decomposed_either, part_of
 from netgrain.learning.targets import Targets
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for
@@ -167,7 +167,7 @@ class ModeShares:
 
 
 def mode_shares(
-    K: Tensor,
+    K: Tensor | Features,
     targets: Targets,
     *,
     ridge: float,
@@ -179,7 +179,7 @@ def mode_shares(
 
     Parameters
     ----------
-    K : Tensor of shape (samples, samples)
+    K : Tensor of shape (samples, samples) or Features
         The kernel.
     targets : Targets
         The labels.
@@ -197,16 +197,17 @@ def mode_shares(
     ModeShares
         Errors come from the spread over splits.
     """
-    whole = decomposed(K) if whole is None else whole
-    kappa = float(1 / (1 / (whole.eigenvalues + ridge)).sum())
+    whole = decomposed_either(K) if whole is None else whole
+    kappa = 1 / whole.trace(ridge)
     groups = torch.arange(len(K)) if groups is None else groups
     if len(K) > MOST_SAMPLES:
         some = torch.randperm(len(K), generator=generator_for(seed, "both halves"))[:MOST_SAMPLES]
         K, targets, groups = (
-            K[some[:, None], some],
+            part_of(K, some),
             targets.of(some),
             torch.unique(groups[some], return_inverse=True)[1],
         )
+    K = K.dense() if isinstance(K, Features) else K
     n = len(K)
     count = int(groups.max()) + 1
     splits, learnt = [], []

@@ -83,6 +83,8 @@ class LearnabilityAbout:
         Training for which the track record holds.
     record : str
         Tasks and networks of the track record.
+    notes : tuple of str
+        What was done in another way than usual: kernels that were left out, or held by features.
     versions : dict of str to str
         Of netgrain, Python and PyTorch.
     """
@@ -97,6 +99,7 @@ class LearnabilityAbout:
     seed: int
     recipe: str
     record: str
+    notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=versions)
 
 
@@ -199,6 +202,7 @@ class Learnability:
         about, out = self.about, []
         if about.samples < about.given:
             out.append(f"{about.samples} of {about.given} samples were used; the curve extrapolates")
+        out += about.notes
         if about.equal:
             out.append(f"{about.equal} samples equal another one; equal ones were left out together")
         few = [name for name, score in self.per_class.items() if score is None]

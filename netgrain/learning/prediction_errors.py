@@ -116,8 +116,8 @@ def member_error(parts: Tensor | None, targets: Targets, ridge: float, groups: T
     Parameters
     ----------
     parts : Tensor of shape (members, samples, samples) or None
-        Kernels of single members, over samples in random order, of which the first 500 are used; None where there is
-        one given network.
+        Kernels of single members, over samples in random order or the first of them, of which 500 are used; None where
+        there is one given network.
     targets : Targets
         The labels.
     ridge : float
@@ -132,8 +132,9 @@ def member_error(parts: Tensor | None, targets: Targets, ridge: float, groups: T
     """
     if parts is None or len(parts) < 2:
         return None
-    parts, targets = parts[:, :MOST_SAMPLES, :MOST_SAMPLES], targets.of(torch.arange(len(targets))[:MOST_SAMPLES])
-    groups = None if groups is None else groups[:MOST_SAMPLES]
+    most = min(MOST_SAMPLES, parts.shape[1])
+    parts, targets = parts[:, :most, :most], targets.of(torch.arange(most))
+    groups = None if groups is None else groups[:most]
     whole = parts.sum(0, dtype=torch.float64)
     blocks = torch.arange(len(parts)).tensor_split(min(BLOCKS, len(parts)))
     found = []

@@ -15,20 +15,20 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.value import Geometry
+from netgrain.learning.decompositions import (
+    MOST_DENSE,
+    Decomposition,
+    decomposed,
+    decomposed_either,
+    decomposed_features,
+)
+from netgrain.learning.kernel_costs import FEWEST, tangent_worth_it
 from netgrain.learning.kernel_value import Kernel, KernelKind
 from netgrain.learning.kernels import kernel
 from netgrain.learning.label_noise import label_noise_bound
+from netgrain.learning.landmarks import LandmarkKernel, landmark_kernel, network_of
 from netgrain.learning.learning_curves import learning_curve, scored_predictions
-from netgrain.learning.leave_one_out import (
-    MOST_DENSE,
-    Decomposition,
-    LeaveOneOut,
-    decomposed,
-    decomposed_features,
-    groups_of,
-    leave_one_out,
-    row_digests,
-)
+from netgrain.learning.leave_one_out import LeaveOneOut, groups_of, leave_one_out, row_digests
 from netgrain.learning.modes import mode_shares
 from netgrain.learning.outcome import GrainShare, KernelScore, Learnability, LearnabilityAbout
 from netgrain.learning.prediction_errors import PredictionError, member_error, track_record
@@ -57,10 +57,18 @@ LARGEST_GRAIN = 4096  # entries of an input whose grain is measured unasked
 class Readout:
     """A kernel with its leave-one-out."""
 
-    kernel: Kernel
+    kernel: Kernel | LandmarkKernel
     decomposition: Decomposition
     found: LeaveOneOut
     score: KernelScore = field(repr=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the kernel was held, where that is worth a sentence."""
+        K = self.kernel
+        if isinstance(K, Kernel):
+            return ()
+        return (f"kernels over {len(K.matrix)} samples are held by products with {K.landmarks} of them",)
 
 
 def learnability(
@@ -71,7 +79,7 @@ def learnability(
     target: Target | None = None,
     classes: Sequence[str] | None = None,
     samples: int = SAMPLES,
-    kinds: Sequence[KernelKind] = KINDS,
+    kinds: Sequence[KernelKind] | None = None,
     members: int | None = None,
     trial: bool | None = None,
     design: Design = "halves",
@@ -98,9 +106,10 @@ def learnability(
     classes : sequence of str, optional
         Names of the labels 0, 1, …; by default the labels themselves.
     samples : int, default 2000
-        Number of random samples to use; from 20 to 5,000. The learning curve extrapolates.
-    kinds : sequence of {"layers", "tangent", "last"}
-        Kernels to compare.
+        Number of random samples to use, at least 20; the learning curve extrapolates. More than 5,000 are used by
+        features: products with 2,000 of them, or fewer where the memory budget has no room for so many.
+    kinds : sequence of {"layers", "tangent", "last"}, optional
+        Kernels to compare; by default "layers" and "tangent", the latter where its cost allows it.
     members : int, optional
         Number of random networks behind each kernel; by default what `kernel` chooses.
     trial : bool, optional
@@ -153,18 +162,15 @@ def learnability(
     whole("samples", samples, FEWEST_SAMPLES)
     if members is not None:
         whole("members", members, 1)
-    if samples > MOST_DENSE:
-        raise NetgrainError(f"samples must be at most {MOST_DENSE}, which a kernel can hold, found {samples}.")
-    if not kinds or not set(kinds) <= {"layers", "tangent", "last"}:
+    if kinds is not None and (not kinds or not set(kinds) <= {"layers", "tangent", "last"}):
         raise NetgrainError(f"kinds expects some of 'layers', 'tangent' and 'last', found {tuple(kinds)!r}.")
-    rows = _chosen(X, targets, samples, seed)
     given = len(X)
-    X, targets = X[rows], _present(targets.of(rows))
-    groups = groups_of(X)
+    X, targets, groups = _drawn(X, targets, samples, seed)
+    kinds, notes = _kinds(make, X, kinds, members, seed)
     with Bar("learnability", len(kinds) + 4, progress) as bar:
         scores: dict[str, KernelScore] = {}
         best: Readout | None = None  # the only one whose kernel is kept
-        for kind in dict.fromkeys(kinds):
+        for kind in kinds:
             one = _read_out(make, X, targets, groups, kind, members, seed)
             scores[kind] = one.score
             best = one if best is None or one.found.squared_error < best.found.squared_error else best
@@ -199,6 +205,7 @@ def learnability(
         seed=seed,
         recipe=track_record().recipe,
         record=track_record().kernel.source,
+        notes=(*notes, *best.notes),
     )
     return Learnability(
         score=Estimate(float(own.value), error.total, len(X)),
@@ -218,6 +225,43 @@ def learnability(
         untried=untried,
         about=about,
     )
+
+
+def kernel_score(
+    make: Family | nn.Module,
+    X: Tensor,
+    y: Tensor,
+    kind: KernelKind,
+    *,
+    target: Target | None = None,
+    samples: int = SAMPLES,
+    members: int | None = None,
+    seed: int = 0,
+) -> KernelScore:
+    """What `learnability` says of one kernel, without all that stands beside it.
+
+    Parameters
+    ----------
+    make, X, y, target, samples, members, seed
+        As there.
+    kind : {"layers", "tangent", "last"}
+        The kernel.
+
+    Returns
+    -------
+    KernelScore
+        The same numbers.
+    """
+    X = check_features(X)
+    X, targets, groups = _drawn(X, targets_of(y, len(X), target=target), samples, seed)
+    return _read_out(make, X, targets, groups, kind, members, seed).score
+
+
+def _drawn(X: Tensor, targets: Targets, samples: int, seed: int) -> tuple[Tensor, Targets, Tensor]:
+    """The samples that are used, their labels, and groups of equal ones."""
+    rows = _chosen(X, targets, samples, seed)
+    X = X[rows]
+    return X, _present(targets.of(rows)), groups_of(X)
 
 
 def _chosen(X: Tensor, targets: Targets, samples: int, seed: int) -> Tensor:
@@ -248,6 +292,19 @@ def _present(targets: Targets) -> Targets:
     return Targets(kept.values, tuple(targets.classes[int(name)] for name in kept.classes))
 
 
+def _kinds(
+    make: Family | nn.Module, X: Tensor, kinds: Sequence[KernelKind] | None, members: int | None, seed: int
+) -> tuple[tuple[KernelKind, ...], tuple[str, ...]]:
+    """Kernels to compare, and why one of the usual ones is not among them."""
+    if kinds is not None:
+        return tuple(dict.fromkeys(kinds)), ()
+    _, reading = network_of(make, tuple(X.shape[1:]), seed)
+    fewest = 1 if isinstance(make, nn.Module) else members or FEWEST
+    if tangent_worth_it(reading, len(X), fewest):
+        return KINDS, ()
+    return ("layers",), ("the tangent kernel is left out for its cost; pass kinds=('layers', 'tangent') for both",)
+
+
 def _read_out(
     make: Family | nn.Module,
     X: Tensor,
@@ -257,8 +314,12 @@ def _read_out(
     members: int | None,
     seed: int,
 ) -> Readout:
-    K = kernel(make, X, kind=kind, members=members, seed=seed)
-    decomposition = decomposed(K.matrix)
+    K: Kernel | LandmarkKernel
+    if len(X) > MOST_DENSE:
+        K = landmark_kernel(make, X, kind, members, seed=seed)
+    else:
+        K = kernel(make, X, kind=kind, members=members, seed=seed)
+    decomposition = decomposed_either(K.matrix)
     found = leave_one_out(decomposition, targets.columns, groups=groups)
     own = score_of(targets, scored_predictions(found.predictions, targets, groups)).value
     return Readout(K, decomposition, found, KernelScore(own, explained_share(targets, found.predictions), K.members))
@@ -275,7 +336,8 @@ def _grain_share(
 ) -> GrainShare | None:
     """R² of xᵀGz and xᵀz beside that of the kernel; None where G was not asked for or is too large to ask for it."""
     flat = X.flatten(1).double()
-    if grain is False or (grain is True and flat.shape[1] > LARGEST_GRAIN):
+    large = flat.shape[1] > LARGEST_GRAIN
+    if grain is False or (large and (grain is True or len(X) > MOST_DENSE)):
         return None
     G = grain if isinstance(grain, Geometry) else _geometry(make, X, seed)
 
@@ -289,12 +351,16 @@ def _grain_share(
 
 def _linear(flat: Tensor) -> Decomposition:
     """xᵀz, by the smaller of features and samples."""
-    return decomposed_features(flat) if flat.shape[1] < len(flat) / 2 else decomposed(flat @ flat.T)
+    return decomposed_features(flat) if _thin(flat) else decomposed(flat @ flat.T)
+
+
+def _thin(flat: Tensor) -> bool:
+    return flat.shape[1] < len(flat) / 2 or len(flat) > MOST_DENSE
 
 
 def _through_the_grain(flat: Tensor, G: Geometry) -> Decomposition:
     """xᵀGz."""
-    if flat.shape[1] < len(flat) / 2:
+    if _thin(flat):
         values, vectors = torch.linalg.eigh(G.matrix())
         return decomposed_features((flat @ vectors) * values.clamp(min=0.0).sqrt())
     return decomposed(flat @ G.matvec(flat).T)

@@ -24,7 +24,7 @@ from netgrain.families.logits import logits_of
 from netgrain.families.members import forward
 from netgrain.families.nested import every
 from netgrain.families.trace import ABOUT_SHAPES
-from netgrain.learning.layer_grams import products
+from netgrain.learning.layer_grams import mean_square, products
 from netgrain.learning.weight_gradients import LayerGradient, layer_gradient
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
@@ -85,18 +85,19 @@ class TangentFeatures:
 
     def mean_diagonal(self, n: int) -> float:
         """The mean of Θ(x, x) over X."""
-        diagonal = self.rows[:n].double().square().sum(1)
+        size = mean_square(self.rows[:n])
         for a, b in self.dense:
-            diagonal += a[:n].double().square().sum(1) * b[:n].double().square().sum(1)
-        return float(diagonal.mean())
+            size += float((a[:n].double().square().sum(1) * b[:n].double().square().sum(1)).mean())
+        return size
 
 
 def tangent_features(model: nn.Module, X: Tensor, plan: TangentPlan, batch: int, seed: int) -> TangentFeatures:
     """The gradients of one network, whose parameters are frozen; seed: of r and of the signs."""
     signs = {name: _signs(model.get_parameter(name), derived_seed(seed, "signs", name)) for name in plan.binned}
-    rows: list[Tensor] = []
+    rows = torch.zeros(len(X), 0)
     dense: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in plan.dense}
-    for some in X.split(batch):
+    for start in range(0, len(X), batch):
+        some = X[start : start + batch]
         watch, y = _watched(model, some, frozenset(plan.ruled))
         r = _outputs_vector(y, seed)
         gradients = _at_outputs(watch, (y * r).sum())
@@ -112,10 +113,13 @@ def tangent_features(model: nn.Module, X: Tensor, plan: TangentPlan, batch: int,
                 found[name] = found[name] + g if name in found else g
         for name, g in _sample_by_sample(model, some, r, plan.rest, together=len(X) > FEW).items():
             found[name] = _binned(g, signs.get(name))
-        if found:
-            rows.append(torch.cat([found[name] for name in plan.names if name in found], 1).cpu())
+        parts = [found[name] for name in plan.names if name in found]
+        if start == 0 and parts:  # written into place, so that no pieces stay between passes
+            rows = torch.empty(len(X), sum(g.shape[1] for g in parts), dtype=parts[0].dtype)
+        if parts:
+            torch.cat([g.cpu() for g in parts], 1, out=rows[start : start + len(some)])
     pairs = tuple((torch.cat([a for a, _ in p]), torch.cat([b for _, b in p])) for p in dense.values() if p)
-    return TangentFeatures(torch.cat(rows) if rows else torch.zeros(len(X), 0), pairs)
+    return TangentFeatures(rows, pairs)
 
 
 def _outputs_vector(y: Tensor, seed: int) -> Tensor:
@@ -133,9 +137,10 @@ def _binned(g: Tensor, signs: Tensor | None) -> Tensor:
     """(samples, weights) → (samples, bins): weight w goes to bin w mod 2,048 with its sign."""
     if signs is None:
         return g
-    g = g * signs
-    g = torch.nn.functional.pad(g, (0, -g.shape[1] % BINS))
-    return g.reshape(len(g), -1, BINS).sum(1)
+    out = g.new_zeros(len(g), BINS)
+    for some, coins in zip(g.split(BINS, 1), signs.split(BINS), strict=True):
+        out[:, : len(coins)].addcmul_(some, coins)
+    return out
 
 
 # --- one pass ---------------------------------------------------------------------------------------------------------

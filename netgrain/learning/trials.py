@@ -43,6 +43,7 @@ STEPS, FEWEST_STEPS = 300, 60
 BUDGET = 2e11  # floating-point operations of all rates together: seconds to a minute of one core
 OVERHEAD = 3e5  # operations that a step costs for each sample of a small network, whatever its size
 FITTED = 0.95  # training score below it: the network did not fit its samples
+MOST_SCORED = 2500  # samples that score it: half of what a kernel is decomposed for
 AT_ONCE = 256  # samples of a forward pass
 BEYOND = 1.645  # errors of a difference that is no accident: one-sided, 95%
 
@@ -177,6 +178,7 @@ def trial_training(
     reading = read(make, X.shape[1:], seed)
     steps = max(FEWEST_STEPS, steps_within(reading, rates=len(rates))) if steps is None else steps
     A, B = _divided(len(X), groups, DESIGNS[design], seed)
+    B = B[:MOST_SCORED]
     y, scale = _training_targets(targets, A)
     found: dict[float, tuple[float, Estimate, float] | None] = {}
     with Bar("trial training", len(rates), progress) as bar:

@@ -79,10 +79,9 @@ def _convolution(turned: bool) -> Callable[..., LayerGradient | None]:
         def of_weight(b: Tensor) -> Tensor:
             # a transposed convolution slides over its outputs, and its weights begin with the inputs
             still, moving = (a, b) if turned else (b, a)
-            windows = _grouped(slide.windows(moving, still.shape[2:]), groups)  # (n, g, c, positions, taps)
+            windows = _grouped(slide.windows(moving, still.shape[2:]), groups)  # (n, g, c · taps, positions)
             centre = _grouped(still.flatten(2), groups)  # (n, g, o, positions)
-            found = torch.einsum("ngop,ngcpk->ngock", centre, windows)
-            return found.flatten(1)
+            return (centre @ windows.mT).flatten(1)
 
         rows: dict[int, Rows] = {id(weight): of_weight}
         if known(bias):
@@ -93,7 +92,7 @@ def _convolution(turned: bool) -> Callable[..., LayerGradient | None]:
 
 
 def _grouped(t: Tensor, groups: int) -> Tensor:
-    return t.reshape(len(t), groups, -1, *t.shape[2:])
+    return t.reshape(len(t), groups, -1, t.shape[2])
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class _Slide:
         return cls(kernel, stride, dilation, each(0 if padding == "valid" else padding))
 
     def windows(self, t: Tensor, positions: Sequence[int]) -> Tensor:
-        """(samples, channels, positions, taps) of a map (samples, channels, …)."""
+        """(samples, channels · taps, positions) of a map (samples, channels, …)."""
         spans = zip(positions, self.stride, self.dilation, self.kernel, strict=True)
         needed = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in spans]
         pads = []
@@ -130,8 +129,8 @@ class _Slide:
         along = t.stride()[2:]
         moves = [x * s for x, s in zip(along, self.stride, strict=True)]
         taps = [x * d for x, d in zip(along, self.dilation, strict=True)]
-        view = t.as_strided((*t.shape[:2], *positions, *self.kernel), (*t.stride()[:2], *moves, *taps))
-        return view.reshape(*t.shape[:2], _product(positions), _product(self.kernel))
+        view = t.as_strided((*t.shape[:2], *self.kernel, *positions), (*t.stride()[:2], *taps, *moves))
+        return view.reshape(len(t), t.shape[1] * _product(self.kernel), _product(positions))
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -83,7 +83,6 @@ def test_trained_weights_are_read_out(run: Run, tmp_path: Path) -> None:
     ("more", "said"),
     [
         (("--samples", "7"), "samples"),
-        (("--samples", "9000"), "at most 5000"),
         (("--out", "one.jpg"), ".png"),
         (("--members", "0"), "members"),
     ],

@@ -7,8 +7,15 @@ import torch
 from torch import nn
 
 from netgrain.families.reading import read
-from netgrain.learning.kernel_costs import batch_for, calibration_samples, members_for
+from netgrain.learning.kernel_costs import (
+    batch_for,
+    calibration_samples,
+    check_kernel_fits,
+    members_for,
+    tangent_worth_it,
+)
 from netgrain.learning.layer_grams import products
+from netgrain.runtime.errors import NetgrainError
 
 
 def wide() -> nn.Module:
@@ -24,6 +31,20 @@ def test_members_are_fewer_for_large_networks_and_many_samples() -> None:
     assert [members_for(kind, SMALL, 1000) for kind in ("layers", "last", "tangent")] == [8, 16, 4]
     assert members_for("layers", LARGE, 5000) == 5
     assert members_for("layers", LARGE, 10**6) == 2
+
+
+def test_a_kernel_beyond_the_budget_is_refused_with_the_way_out() -> None:
+    check_kernel_fits(5000, 5000, 8)
+    with pytest.raises(
+        NetgrainError, match=r"8000 × 8000 samples and 8 members would take .* ng.learnability takes more"
+    ):
+        check_kernel_fits(8000, 8000, 8)
+
+
+def test_a_tangent_kernel_of_large_images_is_not_worth_it() -> None:
+    assert tangent_worth_it(SMALL, 5000)
+    assert tangent_worth_it(LARGE, 500)
+    assert not tangent_worth_it(LARGE, 10_000)
 
 
 def test_batches_are_smaller_for_large_inputs() -> None:

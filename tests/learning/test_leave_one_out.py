@@ -5,11 +5,10 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
+from netgrain.learning.decompositions import decomposed, decomposed_features
 from netgrain.learning.leave_one_out import (
     RIDGES,
     at_whole_frequencies,
-    decomposed,
-    decomposed_features,
     groups_of,
     leave_one_out,
     predictions_at,
@@ -125,8 +124,8 @@ def test_generalised_cross_validation_is_leave_one_out_for_circulant_kernels() -
     K = torch.stack([row.roll(i) for i in range(n)])
     y = torch.randn(n, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = decomposed(K)
-    inside = found.residuals(y, ridge)
-    gcv = float(inside.square().mean() / found.diagonal(ridge).mean() ** 2)
+    inside = found.residuals(y, [ridge])
+    gcv = float(inside.square().mean() / found.diagonal([ridge]).mean() ** 2)
     assert leave_one_out(K, y, ridges=(ridge,)).squared_error == pytest.approx(gcv, rel=1e-10)
 
 

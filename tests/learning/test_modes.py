@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from netgrain.learning.leave_one_out import decomposed, leave_one_out
+from netgrain.learning.decompositions import decomposed
+from netgrain.learning.leave_one_out import leave_one_out
 from netgrain.learning.modes import EDGES, eigenlearning, mode_shares
 from netgrain.learning.targets import targets_of
 from netgrain.runtime.errors import NetgrainError

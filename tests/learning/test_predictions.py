@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import netgrain as ng
-from netgrain.learning import predictions
+from netgrain.learning import kernel_costs, landmarks, predictions
 from netgrain.learning.outcome import Learnability
 from netgrain.learning.predictions import learnability
 from netgrain.runtime.errors import NetgrainError
@@ -65,6 +65,60 @@ def test_the_smaller_squared_error_decides() -> None:
     best = max(found.kernels.values(), key=lambda k: float(k.explained))
     assert found.kernels[found.kernel] is best
     assert float(found.score) == float(best.score)
+
+
+@pytest.mark.parametrize("kinds", [("layers",), ("tangent",)])
+def test_many_samples_by_features_give_the_same(kinds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = samples(300)
+    y = (X[:, 0] * X[:, 1] > 0).long()
+    X[40:44] = X[:4]
+    y[40:44] = y[:4]
+    dense = quick(X, y, kinds=kinds, grain=True, samples=300)
+    monkeypatch.setattr(predictions, "MOST_DENSE", 299)
+    thin = quick(X, y, kinds=kinds, grain=True, samples=300)
+    assert thin.about.notes == ("kernels over 300 samples are held by products with 300 of them",)
+    assert not dense.about.notes
+    assert thin.about.ridge == dense.about.ridge
+    assert float(thin.score) == float(dense.score)
+    assert float(thin.kernels[kinds[0]].explained) == pytest.approx(float(dense.kernels[kinds[0]].explained), abs=1e-8)
+    assert [float(s) for s in thin.curve.scores] == [float(s) for s in dense.curve.scores]
+    assert float(thin.shares.now) == pytest.approx(float(dense.shares.now), abs=1e-8)
+    assert thin.shares.kappa == pytest.approx(dense.shares.kappa, rel=1e-6)
+    assert thin.error.members == pytest.approx(dense.error.members, abs=1e-8)
+    assert thin.grain is not None
+    assert dense.grain is not None
+    assert float(thin.grain.grain) == pytest.approx(float(dense.grain.grain), abs=1e-8)
+
+
+def test_fewer_landmarks_than_samples_agree_within_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = samples(300)
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.5).long()
+    dense = quick(X, y, kinds=("layers",))
+    monkeypatch.setattr(predictions, "MOST_DENSE", 299)
+    monkeypatch.setattr(landmarks, "LANDMARKS", 100)
+    monkeypatch.setattr(landmarks, "FEWEST_LANDMARKS", 50)
+    thin = quick(X, y, kinds=("layers",))
+    assert "300 samples are held by products with 100" in thin.remarks[0]
+    assert float(thin.score) != 1.0
+    assert abs(thin.score - dense.score) < 2 * dense.error.samples
+
+
+def test_a_tangent_kernel_that_takes_long_is_left_out_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = samples(60)
+    y = (X[:, 0] > 0).long()
+    assert set(quick(X, y).kernels) == {"layers", "tangent"}
+    monkeypatch.setattr(kernel_costs, "MOST_WORK", 60.0)
+    found = quick(X, y)
+    assert set(found.kernels) == {"layers"}
+    assert any("tangent kernel is left out" in remark for remark in found.remarks)
+    assert set(quick(X, y, make=mlp(), members=None).kernels) == {"layers"}
+    assert set(quick(X, y, kinds=("tangent",)).kernels) == {"tangent"}
+
+
+def test_one_kernel_alone_reads_out_the_same() -> None:
+    X = samples(60)
+    y = (X[:, 0] > 0).long()
+    assert predictions.kernel_score(mlp, X, y, "last", members=2) == quick(X, y, kinds=("last",)).kernels["last"]
 
 
 def test_order_and_number_of_samples() -> None:
@@ -191,7 +245,6 @@ def test_the_grain_may_be_given() -> None:
         (samples(), (torch.arange(N) % 2).float(), {}, "may be classes or numbers"),
         (samples(), torch.full((N,), math.nan), {}, "NaN"),
         (torch.full((N, 6), math.nan), torch.arange(N) % 2, {}, "not finite"),
-        (samples(), torch.arange(N) % 2, {"samples": 6000}, "at most 5000"),
         (samples(), torch.arange(N) % 2, {"samples": 5}, "samples"),
         (samples(), torch.arange(N) % 2, {"kinds": ()}, "kinds expects"),
         (samples(), torch.arange(N) % 2, {"kinds": ("first",)}, "kinds expects"),

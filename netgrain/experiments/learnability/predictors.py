@@ -14,7 +14,7 @@ from netgrain.experiments.learnability import proxies
 from netgrain.families.members import Family, member
 from netgrain.families.probes import Data
 from netgrain.geometry.average import average_geometry
-from netgrain.learning.predictions import GRAIN_MEMBERS, GRAIN_POINTS, learnability
+from netgrain.learning.predictions import GRAIN_MEMBERS, GRAIN_POINTS, kernel_score, learnability
 from netgrain.runtime.errors import NetgrainError
 
 OURS, COMBINED = "kernel", "combined"
@@ -42,7 +42,7 @@ BATCH = 64  # samples that proxies see
 def pair_predictions(make: Family, X: Tensor, y: Tensor, *, seed: int = 0, trial: bool = True) -> dict[str, Any]:
     """Every number for one family on one task, None where it is not defined, and what our prediction warns of."""
     found = learnability(make, X, y, target="classes", grain=False, trial=trial, seed=seed, progress=False)
-    last = learnability(make, X, y, target="classes", kinds=("last",), grain=False, trial=False, seed=seed)
+    last = kernel_score(make, X, y, "last", target="classes", seed=seed)
     numbers: dict[str, float | None] = {
         OURS: float(found.score),
         **{kind: float(score.score) for kind, score in found.kernels.items()},

@@ -21,8 +21,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from netgrain.learning.decompositions import decomposed, decomposed_features
 from netgrain.learning.learning_curves import loo_score
-from netgrain.learning.leave_one_out import decomposed, decomposed_features, groups_of
+from netgrain.learning.leave_one_out import groups_of
 from netgrain.learning.targets import targets_of
 
 ACTIVATIONS = (nn.ReLU, nn.GELU)
