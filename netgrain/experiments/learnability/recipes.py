@@ -2,7 +2,7 @@
 
 The accuracies of `validity`, and so the error of every prediction, are those of AdamW without augmentation. Here the
 same networks are trained on the same samples with shifted (and, on CIFAR, mirrored) images, and with SGD and momentum.
-Every recipe has the best rate of its own grid. Cost: smoke some seconds, laptop fifteen minutes on one core.
+Every recipe has the best rate of its own grid. Cost: smoke some seconds, laptop seven minutes on one core.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from netgrain.runtime.units import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COST = 900  # processor seconds at laptop scale
+COST = 400  # processor seconds at laptop scale
 BOUND = 3.0  # points: the median error that `validity` allows a prediction
 SHIFT = 2  # pixels
 MIRRORED = ("cifar10",)  # sources whose images mean the same in a mirror
