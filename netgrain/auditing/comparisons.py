@@ -15,7 +15,8 @@ from netgrain.auditing.pages import Document, comparison
 from netgrain.auditing.sections.contract import with_error
 from netgrain.runtime.versions import __version__
 
-CLEAR = 1.96  # standard errors that a difference of difficulties must have
+LEAST = 1e-12  # reaction that counts as none
+CLEAR = 1.96  # standard errors that a difference of log reactions must have
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,25 +103,27 @@ def compare(audits: Sequence[Audit]) -> Comparison:
 
 
 def verdict(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """Which of two families has the label more in its grain: the difference of the difficulties and its error."""
-    one, two = a["labels"]["difficulty"], b["labels"]["difficulty"]
+    """Which of two families reacts more strongly to the directions of the label, beyond the errors of both."""
+    one, two = a["labels"]["reaction"], b["labels"]["reaction"]
     names = [a["model"], b["model"]]
     if one["value"] is None or two["value"] is None:
         text = f"{names[0]} and {names[1]} cannot be compared: no single direction carries the label."
         return {"between": names, "level": "note", "text": text}
-    gap = two["value"] - one["value"]
-    error = math.hypot(one["stderr"] or 0.0, two["stderr"] or 0.0)
+    sizes = [max(r["value"], LEAST) for r in (one, two)]
+    gap = math.log(sizes[0] / sizes[1])
+    error = math.hypot(*((r["stderr"] or 0.0) / size for r, size in zip((one, two), sizes, strict=True)))
     places = {r["geometry"]["where"] for r in (a, b)}
-    difficulties = [with_error(d["value"], d["stderr"]) for d in (one, two)]
+    reactions = [with_error(r["value"], r["stderr"]) for r in (one, two)]
     said = (
-        f"the difficulty of the labels is {difficulties[0]} against {difficulties[1]}, a difference of "
-        f"{with_error(abs(gap), error)} (G {' and '.join(sorted(places))})"
+        f"they react {reactions[0]} and {reactions[1]} times as strongly to the directions that carry the label as to "
+        f"an average one (G {' and '.join(sorted(places))})"
     )
     shares = [r["labels"]["nonlinear"]["value"] for r in (a, b)]
     if None not in shares:
         said += f"; their leading directions hold {shares[0]:.0%} and {shares[1]:.0%} of the label signal"
+    said += ". That does not tell which of them will be more accurate"
     if abs(gap) <= CLEAR * error:
         return {"between": names, "level": "note", "text": f"{names[0]} and {names[1]} cannot be told apart: {said}."}
-    better, worse = names if gap > 0 else names[::-1]
-    text = f"{better} has these labels more in its grain than {worse}: {said}."
-    return {"between": names, "level": "good", "text": text}
+    stronger, weaker = names if gap > 0 else names[::-1]
+    text = f"{stronger} reacts more strongly to the directions of these labels than {weaker}: {said}."
+    return {"between": names, "level": "note", "text": text}

@@ -43,16 +43,16 @@ class Relevance:
     tested: Tensor  # indices of directions
     dependence: Tensor  # squared distance correlation with the label along them, 0 for independence
     dependence_leading: Estimate  # share of the dependence found
-    difficulty: Estimate
+    reaction: Estimate  # to the directions that carry the label, relative to an average one
 
 
 def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     """X (samples, *shape) with labels y (samples,).
 
-    The difficulty is log₁₀ of the mean eigenvalue over the eigenvalue where the label is,
-    −log₁₀ Σ p_i λ_i / (tr G / d), p_i the share of the label's dependence on direction i (its squared distance
-    correlation above what permuted labels give): 0 for a label anywhere, negative for one in the grain, large for one
-    along directions to which fresh networks hardly react. Errors are over eight parts of the samples.
+    The reaction is the eigenvalue where the label is over the mean one, Σ p_i λ_i / (tr G / d), p_i the share of the
+    label's dependence on direction i (its squared distance correlation above what permuted labels give): 1 for a label
+    anywhere, more for one in the grain, nearly 0 for one along directions to which fresh networks hardly react. It is
+    no prediction of accuracy. Errors are over eight parts of the samples.
     """
     X = checked_samples(X).cpu().flatten(1).float()
     y = checked_labels(y, len(X)).cpu()
@@ -66,7 +66,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     explained = (between / variance.clamp(min=1e-12 * float(variance.max()))).clamp(0, 1)
     inside = Estimate(float(variance[:k].sum() / total), _ratio_error(X[order[:TEST_SAMPLES]], V[:k], len(X)), len(X))
     tested, dependence, per_fold = _dependence(axes, X, y, order, seed)
-    p_inside, difficulty = _located(axes, tested, dependence, per_fold)
+    p_inside, reaction = _located(axes, tested, dependence, per_fold)
     counts = whole.counts
     linear, by_count = _linear(axes, X, y, folds)
     return Relevance(
@@ -81,7 +81,7 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
         tested=tested,
         dependence=dependence,
         dependence_leading=p_inside,
-        difficulty=difficulty,
+        reaction=reaction,
     )
 
 
@@ -286,7 +286,7 @@ def _dependence(axes: Axes, X: Tensor, y: Tensor, order: Tensor, seed: int) -> t
 
 
 def _located(axes: Axes, tested: Tensor, dependence: Tensor, without: list[Tensor]) -> tuple[Estimate, Estimate]:
-    """The share of the dependence in leading directions, and the difficulty; errors by the jackknife."""
+    """The share of the dependence in leading directions, and the reaction; errors by the jackknife."""
     # where only some of the later directions were tested, each stands for several
     weight = torch.ones(len(tested), dtype=torch.float64)
     d, first = len(axes.values), MOST_TESTED // 2
@@ -300,7 +300,7 @@ def _located(axes: Axes, tested: Tensor, dependence: Tensor, without: list[Tenso
         if not float(p.sum()) > 0:
             return math.nan, math.nan
         p = p / p.sum()
-        return float((p * inside).sum()), -math.log10(max(float((p * relative).sum()), 1e-12))
+        return float((p * inside).sum()), float((p * relative).sum())
 
     value = both(dependence)
     deleted = torch.tensor([both(w) for w in without], dtype=torch.float64)  # (parts, 2)

@@ -123,18 +123,13 @@ class Visibility:
         found = None if self.profile is None else self.profile.loser(0)
         return found if found is not None and found.factor.value + _reach(found.factor) < 1 else None
 
-    @property
-    def difficulty(self) -> float:
-        """Minus log₁₀ of the gain: 0 is average, 2 a hundred times weaker."""
-        return -math.log10(max(self.gain.value, 1e-12))
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON.
 
         Returns
         -------
         dict
-            Word, gain, ranks, difficulty, probe and the layer that loses the signal.
+            Word, gain, ranks, probe and the layer that loses the signal.
         """
         lost = self.loser
         return {
@@ -142,7 +137,6 @@ class Visibility:
             "gain": self.gain.as_dict(),
             "among_random": self.among_random,
             "among_eigenvalues": None if math.isnan(self.among_eigenvalues) else self.among_eigenvalues,
-            "difficulty": self.difficulty,
             "invisible": self.invisible,
             "probe": str(self.G.about.probe) or None,
             "lost_at": None if lost is None else {"layer": lost.layer, "factor": lost.factor.as_dict()},

@@ -142,8 +142,7 @@ def example(
                 "chance": 0.1,
             },
             "nonlinear": est(0.71, 0.02),
-            "difficulty": est(0.18, 0.02),
-            "words": "strong",
+            "reaction": est(6.6, 0.3),
         },
         "directions": [direction(n, i) for n, i in enumerate(chosen)],
         "samples": {

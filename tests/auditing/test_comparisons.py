@@ -30,7 +30,7 @@ def two(G: ng.Geometry) -> Comparison:
 
 def test_a_planted_label_lies_in_the_grain_of_the_one_it_was_planted_for(two: Comparison) -> None:
     first, _, same = two.verdicts
-    assert first["text"].startswith("small has these labels more in its grain than mlp")
+    assert first["text"].startswith("small reacts more strongly to the directions of these labels than mlp")
     assert first["between"] == ["small", "mlp"]
     assert "cannot be told apart" in same["text"]
     assert repr(two).splitlines()[0] == f"- {first['text']}"
@@ -44,20 +44,22 @@ def test_the_page_and_the_numbers_are_saved(two: Comparison, tmp_path: Path) -> 
 
 def _labels(value: float | None, stderr: float = 0.1, name: str = "a") -> dict[str, Any]:
     share = {"value": None if value is None else 0.5}
-    difficulty = {"value": value, "stderr": stderr}
-    return {"model": name, "labels": {"difficulty": difficulty, "nonlinear": share}, "geometry": {"where": "here"}}
+    reaction = {"value": value, "stderr": stderr}
+    return {"model": name, "labels": {"reaction": reaction, "nonlinear": share}, "geometry": {"where": "here"}}
 
 
 def test_verdicts_by_hand() -> None:
-    clear = verdict(_labels(-1.0), _labels(0.0, name="b"))
+    clear = verdict(_labels(10.0), _labels(1.0, name="b"))
     assert clear["text"] == (
-        "a has these labels more in its grain than b: the difficulty of the labels is −1.00 ± 0.10 against "
-        "0.00 ± 0.10, a difference of 1.00 ± 0.14 (G here); their leading directions hold 50% and 50% "
-        "of the label signal."
+        "a reacts more strongly to the directions of these labels than b: they react 10.00 ± 0.10 and 1.00 ± 0.10 "
+        "times as strongly to the directions that carry the label as to an average one (G here); their leading "
+        "directions hold 50% and 50% of the label signal. That does not tell which of them will be more accurate."
     )
-    assert verdict(_labels(0.0), _labels(-1.0, name="b"))["text"].startswith("b has these labels more")
-    assert "cannot be told apart" in verdict(_labels(-0.2), _labels(0.0, name="b"))["text"]
-    assert "cannot be compared" in verdict(_labels(None), _labels(0.0))["text"]
+    assert clear["level"] == "note"  # nothing was trained, so neither is better
+    assert verdict(_labels(1.0), _labels(10.0, name="b"))["text"].startswith("b reacts more strongly")
+    assert "cannot be told apart" in verdict(_labels(1.2), _labels(1.0, name="b"))["text"]
+    assert "cannot be told apart" in verdict(_labels(0.0), _labels(0.05, name="b"))["text"]
+    assert "cannot be compared" in verdict(_labels(None), _labels(1.0))["text"]
 
 
 def test_what_cannot_be_compared_is_told(audited: Audit, G: ng.Geometry, samples: tuple[Tensor, Tensor]) -> None:

@@ -105,7 +105,7 @@ def test_signals(here: Path) -> None:
         found[name] = json.loads(text)
     assert found["flat"]["word"] == "strong"
     assert found["stripes"]["word"] in ("weak", "very weak", "zero")
-    assert found["stripes"]["difficulty"] > found["flat"]["difficulty"] + 1
+    assert 10 * found["stripes"]["gain"]["value"] < found["flat"]["gain"]["value"]
     code, _, error = _invoke("visible", "nets.py:small", "--signal", "none.npy")
     assert (code, len(error.strip().splitlines())) == (2, 1)
     assert "is not a file" in error

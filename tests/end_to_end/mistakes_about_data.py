@@ -62,7 +62,7 @@ def alike_renumbered(found: object) -> bool:
     """The same dependence and accuracy: names of classes do not matter."""
     ours = found.report["labels"]  # type: ignore[attr-defined]
     theirs = audited(partial(net, 4), X, Y).report["labels"]
-    return ours["linear"] == theirs["linear"] and ours["difficulty"] == theirs["difficulty"]
+    return ours["linear"] == theirs["linear"] and ours["reaction"] == theirs["reaction"]
 
 
 def finite(found: object) -> bool:

@@ -24,6 +24,15 @@ def test_the_record_makes_ninety_per_cent_intervals() -> None:
     assert record.combined.standard < record.trial.standard < 0.05
 
 
+def test_other_recipes_are_one_more_part() -> None:
+    """In `any_recipe` and in words, and not in the total."""
+    record, error = track_record(), PredictionError(0.01, None, 0.04)
+    assert error.any_recipe == pytest.approx(math.sqrt(0.01**2 + 0.04**2 + record.recipes.spread**2))
+    assert 0.005 < record.recipes.spread < record.kernel.standard
+    assert record.recipe.startswith("no augmentation")
+    assert "augmentation or SGD with momentum moved what was reached by 1.9 points" in record.recipe
+
+
 def test_the_jackknife_is_the_spread_over_families() -> None:
     """Kernels of single members see the label through random features; the score of eight varies as the error says."""
     g = torch.Generator().manual_seed(0)

@@ -1,8 +1,7 @@
-"""Where the label lies among the directions: class means, a linear rule, dependence, and the difficulty."""
+"""Where the label lies among the directions: class means, a linear rule, dependence, and the reaction."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from netgrain.auditing.sections.contract import (
@@ -16,7 +15,6 @@ from netgrain.auditing.sections.contract import (
     said,
     with_error,
 )
-from netgrain.auditing.signals import word_for
 
 
 def measure(subject: Subject) -> dict[str, Any]:
@@ -27,43 +25,31 @@ def measure(subject: Subject) -> dict[str, Any]:
             "mean_difference": estimate(found.means_leading),
             "linear": {**{k: estimate(v) for k, v in found.linear.items()}, "chance": found.chance},
             "nonlinear": estimate(found.dependence_leading),
-            "difficulty": estimate(found.difficulty),
-            "words": words(found.difficulty),
+            "reaction": estimate(found.reaction),
         }
     }
 
 
-def words(difficulty: float) -> str:
-    """A difficulty in the words of `netgrain visible`.
-
-    >>> words(-1.2), words(0.0), words(1.5), words(math.nan)
-    ('strong', 'average', 'weak', 'unknown')
-    """
-    return "unknown" if math.isnan(difficulty) else word_for(10**-difficulty)
-
-
 def sentences(report: Report) -> list[Sentence]:
     """How strongly the network reacts where the label is, and what a linear rule finds where."""
-    return [s for s in (_said_of_difficulty(report), _said_of_rule(report)) if s]
+    return [s for s in (_said_of_reaction(report), _said_of_rule(report)) if s]
 
 
-def _said_of_difficulty(r: Report) -> Sentence:
+def _said_of_reaction(r: Report) -> Sentence:
     labels = r["labels"]
-    inside, difficulty = labels["nonlinear"], labels["difficulty"]
+    inside, reaction = labels["nonlinear"], labels["reaction"]
     more = (
         "Along every direction the dependence between data and label is measured by distance correlation, which also "
-        "sees what is not linear, and eigenvalues are averaged with it. The difficulty is the logarithm (base 10) of "
-        "an average eigenvalue over that average. It is about fresh networks and single directions, and no prediction "
-        "of accuracy. Words: strong from three times an average direction upwards, average from a third, weak from a "
-        "thousandth, very weak below."
+        "sees what is not linear, and eigenvalues are averaged with it, relative to an average one. It is about fresh "
+        "networks and single directions. On real images it does not tell which task or network reaches more: for that "
+        "there is netgrain learnability."
     )
     if inside["value"] is None:
         return said("No single direction carries the label. It may depend on many at once.", more, "warn")
     return said(
-        f"Fresh networks react {10 ** -difficulty['value']:.2g} times as strongly to the directions that carry "
-        f"the label as to an average one: {labels['words']} (difficulty "
-        f"{with_error(difficulty['value'], difficulty['stderr'])}). The leading directions hold {percent(inside)} of "
-        "what single directions reveal about the label.",
+        f"Fresh networks react {with_error(reaction['value'], reaction['stderr'])} times as strongly to the directions "
+        "that carry the label as to an average one, which is no prediction of accuracy. The leading directions hold "
+        f"{percent(inside)} of what single directions reveal about the label.",
         more,
     )
 
@@ -91,9 +77,8 @@ FIGURES = {
         Figure("Chance", "labels.linear.chance", "share"),
         Figure("Non-linear signal inside", "labels.nonlinear", "share",
                "By distance correlation with the class along each direction."),
-        Figure("Difficulty", "labels.difficulty",
-               meaning="Logarithm of an average eigenvalue over that where the label is; no prediction of accuracy."),
-        Figure("Reaction in words", "labels.words", "text"),
+        Figure("Reaction to the label's directions", "labels.reaction",
+               meaning="Eigenvalue where the label is over an average one; no prediction of accuracy."),
     )
 }  # fmt: skip
 SECTION = Section(order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels")

@@ -146,8 +146,10 @@ def audited(name: CurveName, curve: AccuracyCurve) -> Judged:
         for seed, row in curve.accuracy.items()
         if not any(map(math.isnan, curve.difficulty.get(seed, [math.nan])))
     ]
-    statement = "rank correlation between test accuracy and minus the difficulty that netgrain audit gives is positive"
-    return judged(name, curve, "difficulty of the audit", statement, mean([r for r in rows if not math.isnan(r)]))
+    statement = "rank correlation between test accuracy and the reaction to the label's directions is positive"
+    return judged(
+        name, curve, "reaction that netgrain audit measures", statement, mean([r for r in rows if not math.isnan(r)])
+    )
 
 
 def narrow(twins: Mapping[str, Estimate]) -> list[Judged]:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
-from netgrain.auditing.label_relevance import relevance
 from netgrain.data.dataset import Dataset
 from netgrain.data.synthetic import Labels, isotropic, phase_spread, planted
 from netgrain.experiments.claims import UNDECIDED, Claim
+from netgrain.experiments.difficulty import difficulty
 from netgrain.experiments.grain.grains import Grain, model_config, pictures
 from netgrain.experiments.grain.trials import SeededConfig, Trials, drawn, trained_accuracy, until_decided
 from netgrain.geometry.estimate import Estimate, mean
@@ -188,7 +188,9 @@ class AccuracyCurve:
     train: dict[int, list[float]]
     ceiling: dict[int, list[float]]  # what the planted rule itself scores: 100 without label noise
     left_out: int  # seeds in which a training diverged
-    difficulty: dict[int, list[float]] = field(default_factory=dict)  # what an audit of the training set says
+    difficulty: dict[int, list[float]] = field(
+        default_factory=dict
+    )  # of the training set, from the reaction that an audit measures
     distance: dict[int, list[float]] = field(default_factory=dict)  # ‖θ_t − θ_0‖ at the end of training
     spread: dict[int, list[float]] = field(default_factory=dict)  # radians: standard deviation inside a sine
     to_fit: bool = True  # the paper's networks fit their training samples
@@ -220,7 +222,7 @@ def planted_curve(
     """A curve on isotropic noise, or on images (arguments of `pictures`) with label noise.
 
     about: the name of the grain, and what determines it beside the members. settings: of training. scale: radians of
-    the line of scaled sinusoidal labels on images. audited: also ask an audit how difficult the training set is.
+    the line of scaled sinusoidal labels on images. audited: also measure how difficult the training set is.
     """
     labels = kind_of(line)
     data: dict[str, Any] = {"images": images, "label_noise": LABEL_NOISE, "scale": scale if line == SCALED else None}
@@ -345,8 +347,8 @@ def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     found["ceiling"] = None if found["diverged"] else ceiling
     found["spread"] = spread(unit, train, grain.direction(index, unit["seed"]))
     if unit["audited"]:
-        difficulty = relevance(grain.axes(), train.X, train.y, seed=unit["seed"]).difficulty.value
-        found["difficulty"] = None if math.isnan(difficulty) else difficulty
+        hard = difficulty(grain.axes(), train.X, train.y, seed=unit["seed"])
+        found["difficulty"] = None if math.isnan(hard) else hard
     return Outcome({"index": index, "eigenvalue": eigenvalue, **found})
 
 

@@ -107,12 +107,13 @@ def not_worse(right: Sequence[NDArray[np.bool_]]) -> list[bool]:
     out = []
     for mean, one in zip(means, right, strict=True):
         difference = means[best] - mean
-        variance = float(difference.var(ddof=1)) / len(difference) + _seed_variance(one) + _seed_variance(right[best])
+        variance = float(difference.var(ddof=1)) / len(difference) + seed_variance(one) + seed_variance(right[best])
         out.append(bool(difference.mean() <= BEYOND * math.sqrt(variance)))
     return out
 
 
-def _seed_variance(right: NDArray[np.bool_]) -> float:
+def seed_variance(right: NDArray[np.bool_]) -> float:
+    """Variance of the mean accuracy over seeds, of right (seeds, tests); 0 for one seed."""
     accuracies = right.mean(1)
     return float(accuracies.var(ddof=1)) / len(accuracies) if len(accuracies) > 1 else 0.0
 

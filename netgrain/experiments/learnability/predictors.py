@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from netgrain.auditing.axes import axes_of
-from netgrain.auditing.label_relevance import relevance
+from netgrain.experiments.difficulty import difficulty
 from netgrain.experiments.learnability import proxies
 from netgrain.families.members import Family, member
 from netgrain.families.probes import Data
@@ -25,7 +25,7 @@ SAYS = {
     "last": "last layer",
     "trial": "trial training",
     COMBINED: "kernel and trial",
-    "difficulty": "difficulty of the audit",
+    "difficulty": "reaction to the label's directions",
     "linear rule": "linear rule",
     "neighbours": "5 nearest neighbours",
     "NASWOT": "NASWOT",
@@ -80,12 +80,12 @@ def task_predictions(X: Tensor, y: Tensor) -> dict[str, float | None]:
 
 
 def _ease(make: Family, X: Tensor, y: Tensor, seed: int) -> float | None:
-    """Minus the difficulty that an audit reports; None where it cannot."""
+    """Minus the difficulty, as a reaction that an audit measures; None where it cannot."""
     try:
         points = Data(X[:GRAIN_POINTS])
         shape: Sequence[int] = X.shape[1:]
         G = average_geometry(make, shape, probe=points, members=GRAIN_MEMBERS, seed=seed, progress=False)
-        return -relevance(axes_of(G), X, y, seed=seed).difficulty.value
+        return -difficulty(axes_of(G), X, y, seed=seed)
     except NetgrainError:  # too few samples, or a family that reacts to nothing
         return None
 

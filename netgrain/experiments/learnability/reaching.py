@@ -1,4 +1,6 @@
-"""The score a network reaches: AdamW until it fits its samples or stops getting better, at the best of many rates.
+"""The score a network reaches: trained until it fits its samples or stops getting better, at the best of many rates.
+
+The optimiser is AdamW unless another one is asked for.
 
 An epoch whose running accuracy is at least 99 %, or after which the loss has not fallen by 1 % for `patience` epochs,
 ends the training; a few epochs at a rate that falls to zero follow. The rate is the one with the best validation
@@ -11,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +23,23 @@ from netgrain.training.checks import evaluating
 from netgrain.training.loop import BETAS, fresh
 from netgrain.training.settings import minibatch_order
 
+Augmentation = Callable[[Tensor, tuple[int, int, int]], Tensor]  # samples of a batch and (seed, epoch, step) → samples
+
 FITTED = 0.99  # running accuracy over an epoch
 LESS = 0.99  # a loss below that share of the best one is progress
 DECAY = 0.01  # of weights, per step and rate
 BATCH = 50
+MOMENTUM, RIDGE = 0.9, 5e-4  # of SGD; its weight decay is part of the gradient
 SMALLEST, LARGEST = 1e-5, 0.2  # rates that are never left
 AT_ONCE = 500
+
+
+class Optimizer(Protocol):
+    """What a training needs of an optimiser."""
+
+    def update(self, gradients: Sequence[Tensor | None], rate: float) -> None:
+        """One step; a tensor without a gradient stays."""
+        ...
 
 
 class AdamW:
@@ -48,6 +62,22 @@ class AdamW:
             square.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
             root = square.sqrt().div_(math.sqrt(1 - BETAS[1] ** self.steps)).add_(1e-8)
             tensor.addcdiv_(mean, root, value=-rate / (1 - BETAS[0] ** self.steps))
+
+
+class Momentum:
+    """SGD with momentum and weight decay as in torch.optim."""
+
+    def __init__(self, tensors: Sequence[Tensor], *, momentum: float = MOMENTUM, decay: float = RIDGE) -> None:
+        self.tensors, self.momentum, self.decay = list(tensors), momentum, decay
+        self.velocities = [torch.zeros_like(t) for t in self.tensors]
+
+    @torch.no_grad()
+    def update(self, gradients: Sequence[Tensor | None], rate: float) -> None:
+        """One step; a tensor without a gradient stays."""
+        for tensor, g, velocity in zip(self.tensors, gradients, self.velocities, strict=True):
+            if g is not None:
+                velocity.mul_(self.momentum).add_(g.add(tensor, alpha=self.decay))
+                tensor.sub_(velocity, alpha=rate)
 
 
 class Plateau:
@@ -105,13 +135,26 @@ def outputs_of(model: nn.Module, X: Tensor) -> Tensor:
         return torch.cat([model(x) for x in X.split(AT_ONCE)])
 
 
-def train_until(make: Family, X: Tensor, y: Tensor, rate: float, recipe: Recipe, *, seed: int) -> Reached:
-    """Train one member at one rate until it fits, stands still or diverges."""
+def train_until(
+    make: Family,
+    X: Tensor,
+    y: Tensor,
+    rate: float,
+    recipe: Recipe,
+    *,
+    seed: int,
+    optimizer: Callable[[Sequence[Tensor]], Optimizer] = AdamW,
+    augment: Augmentation | None = None,
+) -> Reached:
+    """Train one member at one rate until it fits, stands still or diverges.
+
+    augment: what is done to every batch; the accuracy that ends the training is then that on augmented samples.
+    """
     model, tensors = fresh(make, seed, 0, torch.device("cpu"))
-    optimizer, plateau = AdamW(tensors), Plateau(recipe.patience)
+    state, plateau = optimizer(tensors), Plateau(recipe.patience)
     end, epoch = "epochs", 0
     for epoch in range(1, recipe.epochs + 1):
-        loss, accuracy = _epoch(model, tensors, optimizer, X, y, lambda _: rate, (seed, epoch))
+        loss, accuracy = _epoch(model, tensors, state, X, y, lambda _: rate, (seed, epoch), augment)
         if not math.isfinite(loss):
             return Reached(model, rate, epoch, "diverged", math.nan)
         if accuracy >= FITTED or plateau.reached(loss):
@@ -119,7 +162,7 @@ def train_until(make: Family, X: Tensor, y: Tensor, rate: float, recipe: Recipe,
             break
     for late in range(recipe.cooling):
         falling = partial(_cooled, rate, late, recipe.cooling)
-        _epoch(model, tensors, optimizer, X, y, falling, (seed, epoch + 1 + late))
+        _epoch(model, tensors, state, X, y, falling, (seed, epoch + 1 + late), augment)
     train = float((outputs_of(model, X).argmax(1) == y).double().mean())
     return Reached(model, rate, epoch, end, train)
 
@@ -136,11 +179,12 @@ def _cooled(rate: float, late: int, epochs: int, share: float) -> float:
 def _epoch(
     model: nn.Module,
     tensors: Sequence[Tensor],
-    optimizer: AdamW,
+    optimizer: Optimizer,
     X: Tensor,
     y: Tensor,
     rate: Callable[[float], float],
     number: tuple[int, int],
+    augment: Augmentation | None,
 ) -> tuple[float, float]:
     """Mean loss and accuracy of one pass through the samples. rate: of the share of the epoch that is over."""
     batch = min(BATCH, len(X))
@@ -149,7 +193,7 @@ def _epoch(
     model.train()
     for step in range(steps):
         rows = order[step * batch : (step + 1) * batch]
-        outputs = model(X[rows])
+        outputs = model(X[rows] if augment is None else augment(X[rows], (*number, step)))
         value = nn.functional.cross_entropy(outputs, y[rows])
         optimizer.update(torch.autograd.grad(value, tensors, allow_unused=True), rate(step / steps))
         loss += float(value.detach())
@@ -157,7 +201,9 @@ def _epoch(
     return loss / steps, right / (steps * batch)
 
 
-def best_rate(score: Callable[[float], float], rates: Sequence[float]) -> tuple[float, dict[float, float]]:
+def best_rate(
+    score: Callable[[float], float], rates: Sequence[float], *, limits: tuple[float, float] = (SMALLEST, LARGEST)
+) -> tuple[float, dict[float, float]]:
     """The rate with the best score, and all that were tried; more are tried while the best one is at the edge.
 
     A score of NaN is the worst. Of equal scores the rate nearest to the middle of the grid is taken.
@@ -170,7 +216,7 @@ def best_rate(score: Callable[[float], float], rates: Sequence[float]) -> tuple[
         best = _best(found)
         low, high = min(found), max(found)
         nearby = ([_half_decades(low, -1)] if best == low else []) + ([_half_decades(high, 1)] if best == high else [])
-        more = [rate for rate in nearby if SMALLEST <= rate <= LARGEST]
+        more = [rate for rate in nearby if limits[0] <= rate <= limits[1]]
         if not more or math.isnan(found[best]):
             return best, found
         found |= {rate: score(rate) for rate in more}

@@ -83,11 +83,15 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class TaskData:
-    """Samples of a task, standardised with the statistics of those that train."""
+    """Samples of a task, standardised with the statistics of those that train.
+
+    zero: a sample of zeros, standardised like the others, (*shape): what comes in where an image is shifted.
+    """
 
     train: tuple[Tensor, Tensor]
     validation: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
+    zero: Tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -145,7 +149,8 @@ def task_data(task: Task) -> TaskData:
     parts = [Dataset(*part) for part in zip(X.split(counts), y.split(counts), strict=True)]
     scaled = [standardised(part, like=parts[0]) for part in parts]
     train, validation, test = ((part.X, part.y) for part in scaled)
-    return TaskData(train, validation, test)
+    zero = standardised(Dataset(torch.zeros_like(X[:1]), y[:1]), like=parts[0]).X[0]
+    return TaskData(train, validation, test, zero)
 
 
 def _raw(task: Task, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from netgrain.experiments.claims import Claim
 from netgrain.experiments.learnability.agreement import as_array, fixed_ranking
 from netgrain.experiments.learnability.networks import NETWORKS, family
 from netgrain.experiments.learnability.pairs import Pairs
 from netgrain.experiments.learnability.predictors import OURS, SAYS, pair_predictions, task_predictions
-from netgrain.experiments.learnability.reaching import Reached, Recipe, at_edge, best_rate, train_until
+from netgrain.experiments.learnability.reaching import Recipe
 from netgrain.experiments.learnability.tasks import PARTS, Task, named, of_part, problem_with, task_data
+from netgrain.experiments.learnability.trainings import training_outcome
 from netgrain.experiments.learnability.verdicts import verdicts
 from netgrain.runtime.errors import GrainWarning, NetgrainError, known_name
 from netgrain.runtime.run_folder import Runner
@@ -176,28 +176,8 @@ def _told_of_task(unit: Mapping[str, Any]) -> Outcome:
 def _trained(unit: Mapping[str, Any]) -> Outcome:
     """One seed of a network on a task, at the best of its rates; one rate is taken as it is."""
     data, recipe = task_data(Task(**unit["task"])), Recipe(unit["epochs"], unit["patience"], unit["cooling"])
-    make, seed, rates = family(unit["network"], data.shape, data.outputs), unit["seed"], unit["rates"]
-    found: dict[float, Reached] = {}
-
-    def validated(rate: float) -> float:
-        found[rate] = train_until(make, *data.train, rate, recipe, seed=seed)
-        return math.nan if found[rate].end == "diverged" else float(found[rate].right(*data.validation).double().mean())
-
-    rate, scores = best_rate(validated, rates) if len(rates) > 1 else (rates[0], {rates[0]: validated(rates[0])})
-    best = found[rate]
-    right = best.right(*data.test)
-    return Outcome(
-        {
-            "rate": rate,
-            "rates": {f"{r:g}": None if math.isnan(s) else s for r, s in scores.items()},
-            "edge": at_edge(rate, scores),
-            "end": best.end,
-            "epochs": best.epochs,
-            "train": None if math.isnan(best.train) else best.train,
-            "test": float(right.double().mean()),
-        },
-        {"right": right.to(torch.uint8)},
-    )
+    make = family(unit["network"], data.shape, data.outputs)
+    return training_outcome(make, data, unit["rates"], recipe, seed=unit["seed"])
 
 
 def _paired(

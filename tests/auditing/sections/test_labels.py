@@ -16,8 +16,8 @@ def test_labels_planted_at_the_top_and_at_the_bottom(lenet_G: ng.Geometry) -> No
         data = isotropic(lenet_G.directions()[index], 600, epsilon=1.0)
         reports.append(audit(lenet, data.X, data.y, G=lenet_G, progress=False).report)
     top, bottom = (report["labels"] for report in reports)
-    assert top["words"] == "strong"
-    assert bottom["words"] in ("weak", "very weak")
+    assert top["reaction"]["value"] > 3 > 0.3 > bottom["reaction"]["value"]
+    assert "words" not in top
     assert top["nonlinear"]["value"] > 0.9 > 0.1 > bottom["nonlinear"]["value"]
     assert top["mean_difference"]["value"] > 0.8 > 0.2 > bottom["mean_difference"]["value"]
     assert top["linear"]["leading"]["value"] > 0.75
@@ -27,10 +27,10 @@ def test_labels_planted_at_the_top_and_at_the_bottom(lenet_G: ng.Geometry) -> No
 
 def test_sentences_by_hand() -> None:
     report = example()
-    report["labels"] |= {"difficulty": est(-1.0, 0.071), "words": "strong", "nonlinear": est(0.87, 0.078)}
+    report["labels"] |= {"reaction": est(10.0, 0.71), "nonlinear": est(0.87, 0.078)}
     first, second = sentences(report)
-    assert "10 times" in first["text"]
-    assert "(difficulty −1.000 ± 0.071)" in first["text"]
+    assert "react 10.00 ± 0.71 times as strongly" in first["text"]
+    assert "no prediction of accuracy" in first["text"]
     assert "87.0 ± 7.8 %" in first["text"]
     assert second["text"].startswith("A linear rule gets 95.10 ± 0.60 % right with all directions, 87.40 ± 0.90 %")
     assert "41.2 ± 2.0 % with the others alone (always guessing the largest class: 10 %)" in second["text"]

@@ -10,6 +10,7 @@ from netgrain.experiments.learnability.reaching import (
     LARGEST,
     SMALLEST,
     AdamW,
+    Momentum,
     Plateau,
     Recipe,
     at_edge,
@@ -34,6 +35,39 @@ def test_adamw_as_published() -> None:
             expected[j] += -rate * 0.1 * expected[j] - rate * step
     assert tensors[0].tolist() == pytest.approx(expected, rel=1e-10)
     assert torch.equal(tensors[1], kept)
+
+
+def test_momentum_as_published() -> None:
+    """v ← μ v + g + λ θ, θ ← θ − η v, entry by entry; the last tensor has no gradient."""
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(3, generator=generator, dtype=torch.float64) for _ in range(2)]
+    expected, velocity = tensors[0].tolist(), [0.0] * 3
+    kept, optimizer = tensors[1].clone(), Momentum(tensors, momentum=0.8, decay=0.1)
+    for rate in (0.01, 0.05, 0.003):
+        g = torch.randn(3, generator=generator, dtype=torch.float64)
+        optimizer.update([g, None], rate)
+        for j, slope in enumerate(g.tolist()):
+            velocity[j] = 0.8 * velocity[j] + slope + 0.1 * expected[j]
+            expected[j] -= rate * velocity[j]
+    assert tensors[0].tolist() == pytest.approx(expected, rel=1e-12)
+    assert torch.equal(tensors[1], kept)
+
+
+def test_every_batch_is_augmented_with_its_own_number() -> None:
+    """An augmentation that says what it was given: two epochs and one of cooling, two batches each."""
+    X, y = samples()
+    seen = []
+
+    def augment(batch: torch.Tensor, number: tuple[int, int, int]) -> torch.Tensor:
+        seen.append(number)
+        return torch.zeros_like(batch)
+
+    blind = train_until(make, X, y, 0.01, Recipe(2, cooling=1), seed=3, augment=augment)
+    assert seen == [(3, epoch, step) for epoch in (1, 2, 3) for step in (0, 1)]
+    plain = train_until(make, X, y, 0.01, Recipe(2, cooling=1), seed=3)
+    same = train_until(make, X, y, 0.01, Recipe(2, cooling=1), seed=3, augment=lambda batch, _: batch)
+    assert torch.equal(plain.model[0].weight, same.model[0].weight)
+    assert not torch.equal(plain.model[0].weight, blind.model[0].weight)
 
 
 def test_a_plateau_needs_patience() -> None:
@@ -95,4 +129,5 @@ def test_rates_end_somewhere() -> None:
     assert at_edge(rate, found)
     rate, found = best_rate(lambda rate: math.nan if rate > 2e-3 else 1.0, (1e-3, 3.16e-3))
     assert rate < 2e-3
+    assert max(best_rate(lambda rate: rate, (1e-2, 3.16e-2), limits=(1e-3, 1.0))[1]) == 1.0
     assert best_rate(lambda rate: math.nan, (1e-3, 3.16e-3))[1].keys() == {1e-3, 3.16e-3}
