@@ -118,7 +118,7 @@ def free_memory() -> int:
 
 
 def most_used() -> int | None:
-    """The most memory this process had at a time since it was forked, or since `begin_to_watch`; None where the system does not say."""
+    """The most memory this process had at a time since it was forked or began to watch; None where nobody says."""
     return told_by_the_system("self/status", "VmHWM")
 
 
