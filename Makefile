@@ -4,6 +4,8 @@ PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
 BIN := .venv/bin
+# compiled files are kept, whatever the shell says: without them every process compiles torch and all tests anew
+unexport PYTHONDONTWRITEBYTECODE
 # what imports Lightning and transformers: ten seconds in every process, so `make test-more` runs it in one
 FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_models.py netgrain/complexity/lightning_callback.py netgrain/complexity/transformers_callback.py
 # what imports timm. Its torchvision may be built for another torch, and then breaks the imports of Lightning and

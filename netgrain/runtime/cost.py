@@ -21,7 +21,7 @@ from safetensors.torch import save as to_bytes
 from netgrain.runtime.backlog import UnitLate
 from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.memory import free_memory, in_words, most_used
+from netgrain.runtime.memory import begin_to_watch, free_memory, in_words, most_used
 from netgrain.runtime.processes import Processes, most_workers
 from netgrain.runtime.run_folder import RunFolder, Runner
 from netgrain.runtime.units import Outcome, Unit, Work
@@ -251,6 +251,7 @@ def _measured(work: Work, unit: Unit) -> _Measured | None:
 
 
 def _watched(work: Work, config: Mapping[str, Any]) -> Outcome:
+    begin_to_watch()
     before = most_used()
     started = time.monotonic()
     found = work(config)

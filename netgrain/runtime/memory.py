@@ -6,11 +6,13 @@ every machine. What is free decides only whether it can be taken.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,8 +118,22 @@ def free_memory() -> int:
 
 
 def most_used() -> int | None:
-    """The most memory this process had at a time since it was forked; None where the system does not say."""
+    """The most memory this process had at a time since it was forked or began to watch; None where nobody says."""
     return told_by_the_system("self/status", "VmHWM")
+
+
+def begin_to_watch() -> None:
+    """Let `most_used` count from what is in use now, in a process that was forked to be measured.
+
+    A forked process inherits garbage that is not collected yet and pages that malloc keeps for later. What it computes
+    would free the one or use the other, and its own need would be hidden below a mark that was high before.
+    """
+    gc.collect()
+    gc.freeze()  # what is left is not its own to free
+    with suppress(AttributeError, OSError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):  # a kernel without it: the mark stays at what it was when the process was forked
+        (PROC / "self/clear_refs").write_text("5")  # 5: sets VmHWM to VmRSS
 
 
 def told_by_the_system(file: str, name: str) -> int | None:

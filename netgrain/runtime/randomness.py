@@ -33,7 +33,7 @@ def seeded(seed: int) -> Iterator[None]:
     mps_state = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=list(devices)):
-        torch.manual_seed(seed)
+        _seed_torch(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)
         try:
@@ -43,3 +43,11 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(numpy_state)
             if mps_state is not None:
                 torch.mps.set_rng_state(mps_state)
+
+
+def _seed_torch(seed: int) -> None:
+    """`torch.manual_seed`, which without an accelerator spends most of its time on notes of who called it."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,8 +22,7 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        # looked up every time (half a millisecond): SciPy may have been loaded since the last one
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
+        with _libraries().limit(limits=1, user_api="blas"):
             yield
     finally:
         torch.set_num_threads(before)
@@ -35,4 +35,21 @@ def one_thread_for_good() -> None:
     torch.set_num_threads(1)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # for what is loaded from now on
-    ThreadpoolController().limit(limits=1, user_api="blas")
+    _libraries().limit(limits=1, user_api="blas")
+
+
+_found: dict[tuple[int, str], ThreadpoolController] = {}  # the last answer
+
+
+def _libraries() -> ThreadpoolController:
+    """The libraries that compute in threads, looked up anew (3 ms) only if modules were imported since the last time.
+
+    SciPy brings a library of its own, and may be imported at any time.
+    """
+    state = (len(sys.modules), next(reversed(sys.modules)))
+    found = _found.get(state)
+    if found is None:
+        found = ThreadpoolController()
+        _found.clear()
+        _found[state] = found
+    return found

@@ -42,10 +42,15 @@ IGNORED = ("text",)  # outputs
 MARKS = ("slow", "cluster", "extra", "data")
 COMMAND = re.compile(r"(netgrain|make|python|pip|ray) ")  # what must not hide in an indented block
 
+CHEAP = "gc-double-descent"  # an experiment of half a second
 # What makes a slow line small; every rule that fits is applied.
 SMALLER = (
     (r"^make demo$", "make demo SCALE=smoke"),
-    (r"--scale laptop\b", "--scale smoke"),
+    (r"--scale (?:laptop|paper)\b", "--scale smoke"),
+    # `make demo` has run figures already; these lines are about the command, so one cheap experiment stands for all
+    (r"(?<= run )fig\d+\b", CHEAP),
+    (r"(?<= --only )(?:fig\d+|complexity)\b", CHEAP),
+    (r"^netgrain theory(?= --)", "netgrain theory theorem-a2"),
     (r"^(netgrain (?:plan )?(?:run|reproduce|theory)\b(?!.*--scale).*)$", r"\1 --scale smoke"),
     (r"^(netgrain (?:audit|compare|score|prune|complexity)\b(?!.*--limit).*)$", r"\1 --limit 300"),
     (r"(?<= )(resnet18|vit)(?= )", r"\1:width=0.125"),

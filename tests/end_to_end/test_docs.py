@@ -159,9 +159,11 @@ def test_nothing_escapes_by_its_form(text: str, said: str) -> None:
     ("text", "mark", "small"),
     [
         ("make demo", "slow", "make demo SCALE=smoke"),
-        ("netgrain run fig1 --scale laptop --out a", "slow", "netgrain run fig1 --scale smoke --out a"),
+        ("netgrain run fig1 --scale laptop --out a", "slow", "netgrain run gc-double-descent --scale smoke --out a"),
+        ("netgrain theory --scale paper", "slow", "netgrain theory theorem-a2 --scale smoke"),
+        ("netgrain reproduce --only complexity", "slow", "netgrain reproduce --only gc-double-descent --scale smoke"),
         ("netgrain run gc-l2 --out a", "slow", "netgrain run gc-l2 --out a --scale smoke"),
-        ("netgrain plan run fig10", "slow", "netgrain plan run fig10 --scale smoke"),
+        ("netgrain plan run fig10", "slow", "netgrain plan run gc-double-descent --scale smoke"),
         ("netgrain audit vit --data mnist", "slow", "netgrain audit vit:width=0.125 --data mnist --limit 300"),
         ("netgrain x --address 10.0.0.1:6379 --workers 64", "cluster", "netgrain x --address 127.0.0.1:7 --workers 2"),
     ],

@@ -142,10 +142,10 @@ def test_full_resnet_is_never_materialised() -> None:
     make = Counted(ResNet18)
     laws, seconds = None, math.inf
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         laws = Initialisation(make)
         texts = {laws.of(n).text for n, _ in laws.model.named_parameters()}
-        seconds = min(seconds, time.perf_counter() - start)
+        seconds = min(seconds, time.process_time() - start)
     assert laws is not None
     assert seconds < 0.15
     assert all(p.is_meta for p in laws.model.parameters())

@@ -44,3 +44,15 @@ def test_a_generator_is_a_function_of_its_labels() -> None:
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert torch.equal(draws[0], torch.rand(3, generator=torch.Generator().manual_seed(derived_seed(0, "a", 1))))
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_other_devices_are_seeded_where_there_are_any(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    plain = torch.manual_seed
+    monkeypatch.setattr(torch, "manual_seed", lambda seed: (asked.append(seed), plain(seed))[1])
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerated)
+    with seeded(5):
+        found = torch.rand(3)
+    assert asked == ([5] if accelerated else [])
+    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(5)))

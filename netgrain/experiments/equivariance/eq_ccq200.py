@@ -57,7 +57,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(prime=3, points=3, seeds=2, cap=1e2, epochs=0, lr=0.01),
+    "smoke": Config(prime=3, points=2, seeds=2, cap=1e1, epochs=0, lr=0.01),
     "laptop": Config(prime=5, points=10, seeds=5, cap=1e5, epochs=0, lr=0.01),
     "paper": Config(prime=5, points=10, seeds=10, cap=1e5, epochs=500, lr=0.01),
 }

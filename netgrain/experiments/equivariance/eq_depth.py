@@ -33,7 +33,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(depths=(1, 2, 3), problems=(("D8", 5, 3),)),
+    "smoke": Config(depths=(1, 2, 3), problems=(("D6", 3, 2),)),
     "laptop": Config(depths=(1, 2, 3, 4, 5), problems=(("D8", 5, 16), ("D60", 10, 7))),
     "paper": Config(depths=(1, 2, 3, 4, 5), problems=(("D8", 5, 100), ("D60", 10, 30))),
 }

@@ -49,7 +49,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(problems=(("D6", 2),), seeds=3),
+    "smoke": Config(problems=(("D6", 2),), seeds=2),
     "laptop": Config(problems=(("D12", 4), ("D60", 10), ("D60", 30)), seeds=10),
     "paper": Config(problems=(("D12", 4), ("D60", 10), ("D60", 30)), seeds=50),
 }

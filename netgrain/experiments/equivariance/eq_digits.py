@@ -37,7 +37,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(seeds=2, count=20, steps=60, records=8, width=64),
+    "smoke": Config(seeds=2, count=10, steps=12, records=4, width=16),
     "laptop": Config(seeds=10, count=50, steps=800, records=40, width=512),
     "paper": Config(seeds=20, count=50, steps=5000, records=60, width=512),
 }

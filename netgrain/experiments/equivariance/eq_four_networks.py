@@ -51,7 +51,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config("D6", points=3, seeds=2, depths=(2,), log_norm=50.0),
+    "smoke": Config("D6", points=2, seeds=2, depths=(2,), log_norm=4.0),
     "laptop": Config("D60", points=10, seeds=6, depths=(2, 3), log_norm=1e4),
     "paper": Config("D60", points=10, seeds=20, depths=(2, 3), log_norm=1e4),
 }

@@ -55,7 +55,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(datasets=2, members=20, steps=20, records=5, limits=2, starts=2, log_norm=6.0),
+    "smoke": Config(datasets=2, members=6, steps=6, records=4, limits=2, starts=2, log_norm=4.0),
     "laptop": Config(datasets=8, members=128, steps=1000, records=25, limits=4, starts=5, log_norm=100.0),
     "paper": Config(datasets=20, members=1000, steps=10_000, records=40, limits=20, starts=20, log_norm=1e4),
 }

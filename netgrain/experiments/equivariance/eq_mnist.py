@@ -69,7 +69,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(8, look_for_mnist=False, seeds=2, draws=4, count=10, epochs=4, steps=8, records=5, width=16),
+    "smoke": Config(8, look_for_mnist=False, seeds=2, draws=4, count=6, epochs=2, steps=4, records=3, width=8),
     "laptop": Config(
         28, look_for_mnist=True, seeds=5, draws=40, count=50, epochs=100, steps=250, records=20, width=256
     ),

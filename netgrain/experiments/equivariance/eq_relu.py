@@ -49,7 +49,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(seeds=2, epochs=20, slow_epochs=0, normalised=20),
+    "smoke": Config(seeds=2, epochs=5, slow_epochs=0, normalised=5),
     "laptop": Config(seeds=10, epochs=1000, slow_epochs=0, normalised=300),
     "paper": Config(seeds=3, epochs=1000, slow_epochs=10_000, normalised=0),
 }

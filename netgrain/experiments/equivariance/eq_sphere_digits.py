@@ -75,7 +75,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(False, 2, 1, 1, 2, 16, 5, 5, 2, 3, 0.01, "adam", 1, 20.0, 1000),
+    "smoke": Config(False, 2, 1, 1, 2, 16, 5, 5, 2, 3, 0.01, "adam", 1, 4.0, 1000),
     "laptop": Config(True, 5, 3, 3, 12, 64, 60, 30, 5, 120, 0.01, "adam", 8, 1e3, 1000),
     "paper": Config(True, 5, 3, 5, 100, 825, 75, 200, 5, 1200, 5e-4, "sgd", 8, 1e4, 1000),
 }

@@ -55,7 +55,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(bandwidth=2, points=3, seeds=2, log_norm=20.0, relu_steps=5),
+    "smoke": Config(bandwidth=2, points=3, seeds=2, log_norm=4.0, relu_steps=3),
     "laptop": Config(bandwidth=5, points=10, seeds=6, log_norm=1e4, relu_steps=100),
     "paper": Config(bandwidth=5, points=10, seeds=20, log_norm=1e4, relu_steps=300),
 }

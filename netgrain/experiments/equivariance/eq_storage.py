@@ -67,7 +67,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(seeds=2, steps=20, count=10, fresh=200, sizes=8, log_norm=10.0),
+    "smoke": Config(seeds=2, steps=6, count=5, fresh=50, sizes=5, log_norm=4.0),
     "laptop": Config(seeds=8, steps=1500, count=50, fresh=2000, sizes=30, log_norm=1e3),
     "paper": Config(seeds=20, steps=10_000, count=50, fresh=10_000, sizes=60, log_norm=1e4),
 }

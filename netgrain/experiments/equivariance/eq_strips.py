@@ -49,7 +49,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(groups=("D12",), points=4, seeds=2, epochs=300, lr=0.1),
+    "smoke": Config(groups=("D8",), points=3, seeds=2, epochs=40, lr=0.1),
     "laptop": Config(groups=("D60", "D64"), points=10, seeds=8, epochs=1500, lr=0.1),
     "paper": Config(groups=("D60", "D64"), points=10, seeds=20, epochs=1500, lr=0.1),
 }

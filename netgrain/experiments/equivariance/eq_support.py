@@ -53,7 +53,7 @@ CYCLIC = ("C8", "C16", "C32", "C64", "C96")
 DIHEDRAL = ("D8", "D16", "D32", "D64", "D96")
 PRESETS = {
     "smoke": Config(
-        {"cyclic": ("C4", "C6", "C8")}, points=2, seeds=2, rank=2, draws=4, log_norm=20.0,
+        {"cyclic": ("C4", "C6", "C8")}, points=2, seeds=2, rank=2, draws=4, log_norm=4.0,
     ),
     "laptop": Config(
         {"cyclic": CYCLIC, "dihedral": DIHEDRAL, "symmetric": ("S3", "S4", "S5")},

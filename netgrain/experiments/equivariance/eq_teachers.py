@@ -56,7 +56,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(("D6",), points=2, rank=2, entries=1, seeds=2, log_norm=10.0, pilot_seed=1000),
+    "smoke": Config(("D6",), points=2, rank=2, entries=1, seeds=2, log_norm=4.0, pilot_seed=1000),
     "laptop": Config(("D60", "A5", "C60"), points=30, rank=4, entries=3, seeds=6, log_norm=1e3, pilot_seed=1000),
     "paper": Config(("D60", "A5", "C60", "S5"), points=30, rank=4, entries=3, seeds=20, log_norm=1e4, pilot_seed=1000),
 }

@@ -46,8 +46,8 @@ class Config(GaussianConfig):
 
 PRESETS = {
     "smoke": Config(
-        size=8, width=1 / 32, geometry_members=4, samples=[16, 24, 32, 40], batches=[8] * 4, epochs=2,
-        lr=0.1, probes=2, seeds=3, most_seeds=3,
+        size=8, width=1 / 32, geometry_members=4, samples=[16, 24, 32], batches=[8] * 3, epochs=2,
+        lr=0.1, probes=2, seeds=2, most_seeds=2,
     ),
     "laptop": Config(
         size=16, width=1 / 8, geometry_members=64, samples=[128, 256, 384, 512], batches=[64] * 4,

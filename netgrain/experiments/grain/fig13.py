@@ -26,7 +26,7 @@ COST = 140  # processor seconds at laptop scale
 COVERS = (48, 49)
 SIMILAR = 1.25  # the factor by which similar distances may differ
 PRESETS = {
-    "smoke": replace(fig12.PRESETS["smoke"], batches=[8, 12, 16, 20]),
+    "smoke": replace(fig12.PRESETS["smoke"], batches=[8, 12, 16]),
     "laptop": replace(fig12.PRESETS["laptop"], batches=[64, 128, 192, 256]),
     "paper": replace(fig12.PRESETS["paper"], batches=[128 * n for n in (1, 2, 4, 6, 8, 10)]),
 }

@@ -40,7 +40,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(depths=(1, 2, 4), networks=1, others=1, seeds=2, part=20),
+    "smoke": Config(depths=(1, 2, 4), networks=1, others=1, seeds=2, part=8),
     "laptop": Config(depths=(1, 2, 4, 8, 16, 32), networks=10, others=1, seeds=5),
     "paper": Config(depths=(1, 2, 4, 8, 16, 32, 64), networks=100, others=10, seeds=5),
 }

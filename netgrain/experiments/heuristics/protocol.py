@@ -123,14 +123,14 @@ def presets(steps: int) -> dict[str, Scale]:
     return {
         "smoke": Scale(
             seeds=2,
-            steps=40,
+            steps=12,
             every=2,
-            samples=200,
-            points=50,
+            samples=80,
+            points=20,
             images="digits",
             conv_seeds=2,
-            conv_steps=10,
-            conv_samples=100,
+            conv_steps=4,
+            conv_samples=40,
         ),
         "laptop": Scale(seeds=5, steps=steps),
         "paper": Scale(

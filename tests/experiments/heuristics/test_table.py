@@ -14,16 +14,16 @@ from netgrain.training.settings import Settings
 
 # of all trainings at every scale; where one changes, unfinished run folders cannot be resumed
 TRAININGS = {
-    "gc-l2": "31809007da78",
-    "gc-spectral": "95d09026fa20",
-    "gc-explicit": "89afc2a7767d",
-    "gc-flatness": "b1ba18bd55f0",
-    "gc-input-noise": "ff2377b86b76",
-    "gc-label-noise": "ed5f4edad717",
-    "gc-label-corruption": "0125cf0b3a25",
-    "gc-learning-rate": "8759b90e177f",
-    "gc-batch-size": "847c2bcd99f1",
-    "gc-init": "0e5c94826244",
+    "gc-l2": "3f586f3d511c",
+    "gc-spectral": "58806af58448",
+    "gc-explicit": "70c5079ae5d0",
+    "gc-flatness": "e5ada156928b",
+    "gc-input-noise": "cddc87a90402",
+    "gc-label-noise": "2b2681d2127d",
+    "gc-label-corruption": "707697e0a3f0",
+    "gc-learning-rate": "d69afa41e55b",
+    "gc-batch-size": "cc982bcc536c",
+    "gc-init": "a818330f5556",
 }
 
 

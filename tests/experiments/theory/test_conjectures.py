@@ -1,6 +1,10 @@
 """Conjectures at smoke scale: every network is asked, and controls stand beside the numbers."""
 
+import pytest
+
 from tests.experiments.theory.measured_rows import rows
+
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
 
 
 def test_conjecture_2_is_asked_as_inclusion_beside_random_subspaces() -> None:

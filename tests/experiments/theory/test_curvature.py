@@ -11,6 +11,8 @@ from netgrain.experiments.theory.statements import Job
 from netgrain.training.curvature import loss_curvature
 from tests.experiments.theory.measured_rows import rows
 
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
+
 
 def _random(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

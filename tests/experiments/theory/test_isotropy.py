@@ -8,6 +8,8 @@ import torch
 from netgrain.experiments.theory import isotropy, statements
 from tests.experiments.theory.measured_rows import rows
 
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
+
 
 def test_paths_against_a_walk() -> None:
     steps = list(itertools.product((-1, 0, 1), repeat=2))

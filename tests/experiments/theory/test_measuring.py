@@ -8,6 +8,8 @@ from netgrain.experiments.claims import BASES
 from netgrain.experiments.theory.measuring import COVERS, STATEMENTS, measure_statements
 from tests.experiments.theory.measured_rows import rows
 
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
+
 CHEAP = [
     n for n in STATEMENTS if not n.startswith(("conjecture", "theorem-3", "theorem-a2", "proposition", "curvature"))
 ]

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import pytest
 import torch
 
 from netgrain.experiments.theory import normalised
@@ -9,6 +10,8 @@ from netgrain.experiments.theory.statements import Job
 from netgrain.families.batch_statistics import data_statistics
 from netgrain.families.members import member
 from tests.experiments.theory.measured_rows import rows
+
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
 
 
 def test_one_member_is_the_formula_of_its_kernel() -> None:

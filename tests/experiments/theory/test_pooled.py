@@ -17,6 +17,8 @@ from netgrain.training.evolution import evolution_of
 from tests import naive
 from tests.experiments.theory.measured_rows import rows
 
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
+
 JOB = Job()
 
 

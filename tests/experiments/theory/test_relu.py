@@ -12,6 +12,8 @@ from netgrain.training.evolution import average_evolution
 from tests import naive
 from tests.experiments.theory.measured_rows import rows
 
+pytestmark = pytest.mark.xdist_group("statements")  # one process measures each of them once
+
 
 def _random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
