@@ -97,6 +97,29 @@ class ChannelBlock:
     sources: frozenset[int]  # steps whose weights make these channels random
     fresh: bool = False  # linear in zero-mean weights that nothing else here depends on
     narrow: str = ""  # a depthwise layer that keeps this channel from ever being Gaussian
+    beneath: frozenset[int] = frozenset()  # the same for channels that these are made of one by one, behind weights
+    part: tuple[ChannelBlock, int, int] | None = None  # which channels of a block these are made of one by one
+
+    @property
+    def ancestors(self) -> frozenset[int]:
+        """Steps whose weights make these channels random, or those that they are made of one by one."""
+        return self.sources | self.beneath
+
+    def apart_from(self, other: ChannelBlock) -> bool:
+        """Whether channels of both are independent, given what the layers beneath make of the input."""
+        common = self.ancestors & other.ancestors
+        if not common:
+            return True
+        if self.part is None or other.part is None or self.part[0] is not other.part[0]:
+            return False
+        whole, *mine = self.part
+        _, *theirs = other.part
+        return common <= whole.ancestors and (mine[1] <= theirs[0] or theirs[1] <= mine[0])
+
+    def cut(self, start: int, stop: int) -> ChannelBlock:
+        """Some of these channels."""
+        whole, first, _ = self.part or (self, 0, 0)
+        return replace(self, channels=stop - start, part=(whole, first + start, first + stop))
 
 
 @dataclass(eq=False)
@@ -417,9 +440,9 @@ def cut_channels(
     """Some of the channels, as they are."""
     kept: list[tuple[int, ChannelBlock]] = []
     for i, ((a, b), block) in enumerate(zip(value.spans(), value.blocks, strict=True)):
-        count = min(b, stop) - max(a, start)
-        if count > 0:
-            kept.append((i, replace(block, channels=count)))
+        first, last = max(a, start) - a, min(b, stop) - a
+        if first < last:
+            kept.append((i, block.cut(first, last)))
 
     def send(block: int, term: Term) -> None:
         # spread over all channels of the block: their average is what the layers below see

@@ -86,7 +86,7 @@ class Propagation:
         self.errors: dict[str, float] = {}  # relative standard errors of variances that were drawn, not read
         self.used: dict[str, str] = {}
         self.left_out: list[str] = []  # dependences between slopes and gradients that are not followed
-        self.positions = 1  # most positions of an activation whose slopes are random
+        self.positions = 1  # most positions of an activation whose slopes are random, or of a product
         self.fan_in: int | None = None  # of the first layer, where its weights are not normal
 
     def run(self) -> Moment:
@@ -293,6 +293,9 @@ class Propagation:
     def leaves_out(self, what: str) -> None:
         self.left_out.append(what)
 
+    def varies_over(self, positions: int) -> None:
+        self.positions = max(self.positions, positions)
+
     def first_layer(self, law: TensorLaw, fan_in: int) -> None:
         if law.kind != "normal":
             self.fan_in = fan_in if self.fan_in is None else min(fan_in, self.fan_in)
@@ -325,7 +328,7 @@ class Propagation:
         if isinstance(slope.of, GaussianChannel):
             self.note(slope.step, "wide limit")
             self.narrowest = min(self.narrowest, slope.of.width)
-            self.positions = max(self.positions, math.prod(slope.of.sizes))
+            self.varies_over(math.prod(slope.of.sizes))
             if (tied := slope.of.dependence(slope.activation)) is not None:
                 weights = tied.sent_back(moment.full(), None if weights is None else weights.full())
         elif weights is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
@@ -31,7 +32,8 @@ class Patch:
 
     @property
     def function(self) -> Callable[..., Tensor]:
-        return {"setitem": with_item, "getitem": torch.Tensor.__getitem__, "reshape": torch.reshape}[self.name]
+        table: dict[str, Callable[..., Tensor]] = {"setitem": with_item, "getitem": getitem, "reshape": torch.reshape}
+        return table[self.name]
 
 
 def with_item(x: Tensor, key: Any, value: Any) -> Tensor:
@@ -116,11 +118,11 @@ def _key(whole: Tensor, part: Tensor) -> tuple[slice, ...] | None:
     """The slices by which `part` is seen in `whole`, where it is a block of it."""
     if whole.dim() != part.dim() or any(m > n for n, m in zip(whole.shape, part.shape, strict=True)):
         return None
-    left = part.storage_offset() - whole.storage_offset()
-    starts = [0] * whole.dim()
-    for k in sorted(range(whole.dim()), key=lambda k: -whole.stride(k)):
-        if whole.shape[k] > 1 and whole.stride(k) > 0:
-            starts[k], left = divmod(left, whole.stride(k))
+    left = int(part.storage_offset()) - int(whole.storage_offset())
+    starts, strides = [0] * whole.dim(), list(whole.stride())
+    for k in sorted(range(whole.dim()), key=lambda k: -strides[k]):
+        if whole.shape[k] > 1 and strides[k] > 0:
+            starts[k], left = divmod(left, strides[k])
     if left or math.prod(part.shape) == 0:
         return None
     ends = [a + m for a, m in zip(starts, part.shape, strict=True)]

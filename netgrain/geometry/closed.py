@@ -261,7 +261,7 @@ class _Job:
         direction = torch.randn(1, *self.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         run = self._pass(point, directions=direction)
         run.run()
-        return "; ".join(run.left_out), run.weights is not None and bool(run.weights.full().values.any())
+        return _first_of(run.left_out), run.weights is not None and bool(run.weights.full().values.any())
 
     def products(self, points: Tensor, vectors: Tensor | None, positions: int) -> Tensor:
         """G v averaged over points for every row v (all unit vectors: None), (vectors, d)."""
@@ -391,6 +391,12 @@ def _local(run: Propagation) -> tuple[str, ...]:
         return ()
     count = "one step without a formula is" if len(found) == 1 else f"{len(found)} steps without a formula are"
     return (f"{count} followed at the values of members ({'' if len(found) == 1 else 'first '}{found[0]})",)
+
+
+def _first_of(texts: list[str]) -> str:
+    """The first of what is left out, with the number of others: a deep network repeats itself."""
+    found = list(dict.fromkeys(texts))
+    return f"{found[0]} (and {len(found) - 1} more such steps)" if len(found) > 2 else "; ".join(found)
 
 
 def _apart(size: str) -> str:

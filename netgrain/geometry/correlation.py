@@ -19,11 +19,13 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
-from netgrain.geometry.forms import Dense, Form
-from netgrain.geometry.probed import Probed, probed
+from netgrain.geometry.forms import DENSE_LIMIT, Dense, Form
+from netgrain.geometry.probed import Probed, many_vectors, probed
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.threads import one_thread
+
+COST = 24  # of a product with one vector: so many vectors fewer (see `many_vectors`)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def correlation(a: Form, b: Form, *, paired: bool = False) -> Estimate:
             f"Corr compares matrices over the same inputs; found dimensions {a.size} and {b.size}. "
             "Compute both geometries with the same input_shape."
         )
-    a, b = _seen_alike(_up_to_scale(a), _up_to_scale(b))
+    a, b = _seen_alike(*_comparable(_up_to_scale(a), _up_to_scale(b)))
     norms = math.sqrt(b.norm2_of(a)), math.sqrt(a.norm2_of(b))
     if 0 in norms:
         warnings.warn("Corr with a zero matrix is not defined: NaN.", GrainWarning, stacklevel=3)
@@ -160,6 +162,31 @@ def _seen_alike(a: Form, b: Form) -> tuple[Form, Form]:
     if isinstance(b, Probed) and a.parts and not isinstance(a, Probed):
         return probed(a), b
     return a, b
+
+
+def _comparable(a: Form, b: Form) -> tuple[Form, Form]:
+    """Both by products with the same vectors, where they are large and one repeats a block that the other does not.
+
+    A sample with an integrated first layer is such a block, one without is not, and their inner product would need
+    whole matrices.
+    """
+    if a.size <= DENSE_LIMIT or not (a.parts and b.parts) or not (_repeats(a) or _repeats(b)):
+        return a, b
+    if isinstance(a, Kronecker) and a.same_layout(b):
+        return a, b
+    if not (_holds_parts(a) and _holds_parts(b)):
+        return a, b
+    vectors = many_vectors(a.size, COST)
+    return probed(a, vectors), probed(b, vectors)
+
+
+def _repeats(form: Form) -> bool:
+    return isinstance(form, Kronecker)
+
+
+def _holds_parts(form: Form) -> bool:
+    core = form.core if isinstance(form, Kronecker) else form
+    return not isinstance(core, Probed) or core.holds_parts
 
 
 def _sums(a: Form, b: Form) -> Tensor:

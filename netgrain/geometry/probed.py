@@ -80,9 +80,15 @@ class Probed(Form):
         return self.per_part
 
     def subset(self, indices: Sequence[int]) -> Form:
-        """The mean of some of the parts, of which only products are known."""
+        """The mean of some of the parts; only their products are known where the matrix is not held part by part."""
         chosen = list(indices)
-        return Probed(self.whole, self.products[chosen], self.traces[chosen], self.per_part[chosen])
+        whole = self.whole.subset(chosen) if self.holds_parts else self.whole
+        return Probed(whole, self.products[chosen], self.traces[chosen], self.per_part[chosen])
+
+    @property
+    def holds_parts(self) -> bool:
+        """Whether the matrix itself is held part by part, so that parts can be multiplied with further vectors."""
+        return self.whole.parts == self.parts
 
     @property
     def mean_products(self) -> Tensor:
@@ -130,10 +136,13 @@ class Probed(Form):
         return self.whole.dense()
 
 
-def probed(form: Form) -> Probed:
-    """A sampled matrix, known from now on by the products of its parts."""
+def probed(form: Form, vectors: Tensor | None = None) -> Probed:
+    """A sampled matrix by the products of its parts with vectors (vectors, size), the test vectors unless given."""
     form = form.batched()
-    return Probed(form, part_products(form), form.part_traces(), form.counts)
+    if vectors is None:
+        return Probed(form, part_products(form), form.part_traces(), form.counts)
+    products = torch.stack([form.part(i).matvec(vectors).float() for i in range(form.parts)])
+    return Probed(form, products, form.part_traces(), form.counts)
 
 
 def products_of(form: Form) -> Tensor:

@@ -188,7 +188,9 @@ class StreamedReduction:
         if best.projection is not None:
             return self.around(best.form), None
         if self._sketch is None:
-            rows = Factored(torch.cat(self._rows), self.factor / self.members)
+            by_part = [self._rows[i::PARTS] for i in range(len(self._counts))]
+            sizes = tuple(sum(len(rows) for rows in part) for part in by_part)
+            rows = Factored(torch.cat([rows for part in by_part for rows in part]), self.factor, self._counts, sizes)
             return self.around(self._plain(self._spread(rows))), None
         sketched = Factored(self._sketch.rows.double(), self.factor / self.members)
         spectrum = decompose(self._spread(sketched), self.keep)

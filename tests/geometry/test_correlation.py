@@ -8,6 +8,8 @@ import torch
 import netgrain as ng
 from netgrain.geometry.correlation import correlation, effective_rank, fidelity, trace
 from netgrain.geometry.forms import Dense, Factored
+from netgrain.geometry.probed import probed, test_vectors
+from netgrain.geometry.structured_forms import Kronecker
 from tests import naive
 
 D, MEMBERS, REPETITIONS = 1024, 25, 200
@@ -104,3 +106,25 @@ def test_trace_and_fidelity() -> None:
     real = sum(naive.corr(s.dense(), truth.matrix) for s in samples) / 60
     assert sum(fidelity(s) for s in samples) / 60 == pytest.approx(real, abs=0.01)
     assert fidelity(truth) == 1
+
+
+def test_a_block_against_a_whole_matrix_without_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample with an integrated first layer and one without, above the size of whole matrices."""
+    generator = torch.Generator().manual_seed(3)
+    copies, size = 3, 200
+    values = torch.exp(-torch.arange(size, dtype=torch.float64) / 20) + 0.01
+    rows = torch.randn(24, 2, size, generator=generator, dtype=torch.float64) * values.sqrt()
+    others = torch.randn(30, 4, copies, size, generator=generator, dtype=torch.float64) * values.roll(5).sqrt()
+    block = Kronecker(Factored.of_members(rows), copies, torch.randperm(copies * size, generator=generator))
+    whole = Factored.of_members(block.from_copies(others.reshape(-1, size)).reshape(30, 4, -1))
+    want = [correlation(block, whole), correlation(whole, block)]
+    monkeypatch.setattr("netgrain.geometry.correlation.DENSE_LIMIT", 512)
+    monkeypatch.setattr("netgrain.geometry.forms.DENSE_LIMIT", 512)
+    with pytest.raises(ng.NetgrainError, match="dense"):
+        block.pairwise(whole)
+    found = [correlation(block, whole), correlation(whole, block)]
+    for exact, estimate in zip(want, found, strict=True):
+        assert estimate.value == pytest.approx(exact.value, abs=0.01)
+        assert estimate.stderr == pytest.approx(exact.stderr, rel=0.25)
+    held = probed(whole, test_vectors(copies * size))
+    assert correlation(block, held).value == pytest.approx(want[0].value, abs=0.01)

@@ -45,6 +45,8 @@ def test_without_projection_it_is_the_mean_of_members() -> None:
     assert torch.allclose(form.matvec(V), plain.matvec(V), rtol=1e-5)
     assert form.trace() == pytest.approx(plain.trace(), rel=1e-6)
     assert reduction.corr() == pytest.approx(fidelity(plain), rel=1e-5)
+    assert form.holds_parts
+    assert torch.allclose(form.part(3).matvec(V), plain.part(3).matvec(V), rtol=1e-5)
 
 
 @pytest.mark.parametrize("unit", [1e-17, 1e9])

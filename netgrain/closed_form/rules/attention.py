@@ -38,7 +38,12 @@ VIEWS = {"view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"}
 
 def first_attention(trace: Trace) -> Step | None:
     """Where a network attends for the first time."""
-    return next((step for step in trace.steps if step.name in FUSED or step.name == "softmax"), None)
+    return next((step for step in trace.steps if step.name in FUSED or _is_map(step)), None)
+
+
+def _is_map(step: Step) -> bool:
+    """Whether a softmax goes over the last axis, as over the keys of an attention map."""
+    return step.name == "softmax" and arguments(step, "dim")[0] in (-1, len(step.shapes[0]) - 1)
 
 
 # --- real tensors by heads --------------------------------------------------------------------------------------------
@@ -289,7 +294,7 @@ def _matmul(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     return Scores((), (), (), step, queries=(a, first), keys=(b, second), gain=torch.ones(()).double())
 
 
-@rule("softmax", "masked_fill")
+@rule("masked_fill")
 def _of_no_scores(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     raise Unsupported(f"{step.where} has no closed form")
 

@@ -6,23 +6,41 @@ For y = a·s with gradients of second moment B at y,
 
 summed over the positions or channels along which one of the two is repeated. Cross terms vanish where one of the two is
 centred given the other, as a gate behind weights of its own is. Where a is a known zero nothing flows into s and the
-rule is exact; else the values of real members stand in for a and s, and the step counts as local.
+rule is exact. Where channels of a and s are independent (two layers, or two parts of one: gated linear units, gMLP) the
+second moment of y is the product of theirs, which is the limit of wide layers; what is tied there is followed along
+directions, by ∂ₓE[aa']·∂_z E[ss'] + ∂_z E[aa']·∂ₓE[ss']. Else the values of real members stand in for a and s, and the
+step counts as local.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from netgrain.closed_form.channels import Activated, BiasOnly, Channel, ConstantChannel, NeedsMembers
+from netgrain.closed_form.activations import with_moments
+from netgrain.closed_form.channels import (
+    Activated,
+    BiasOnly,
+    Channel,
+    ConstantChannel,
+    Moved,
+    NeedsMembers,
+    moved_or_none,
+    sum_or_none,
+)
 from netgrain.closed_form.constants import Known
-from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term, derived
+from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Term, cut_channels, derived
 from netgrain.closed_form.moments import Moment
-from netgrain.closed_form.rules import Pass, affine_map, renumbered, rule
+from netgrain.closed_form.rules import Pass, affine_map, arguments, renumbered, rule
 from netgrain.closed_form.rules.affine import constant, multiplied
+from netgrain.closed_form.rules.pointwise import elementwise
 from netgrain.closed_form.rules.sums import aligned, block_at, of_one_value, with_channels
+from netgrain.families.activations import activation_of
 from netgrain.families.trace import Ref, Step, Unsupported, refs_in
 
 
@@ -43,12 +61,41 @@ def _multiply(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
     return multiplied(step, values[0], by, run, lambda: run.real(value, step).double())
 
 
-def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: bool = False) -> FeatureMap:
-    """a · b, or a / b; each may be repeated along axes where it has size one."""
+@rule("glu")
+def _glu(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
+    """a · σ(b), a and b the halves of one tensor."""
+    x = values[0]
+    (dim,) = arguments(step, "dim", dim=-1)
+    axis = dim % (len(x.axes) + 1) - 1
+    if axis < 0 or x.axes[axis] != (CHANNEL,):
+        raise Unsupported(f"{step.where} splits something else than channels")
+    half = x.channels // 2
+    a, b = (cut_channels(x, i * half, (i + 1) * half, x.axes, step, run.average) for i in range(2))
+    seen: list[Tensor] = []
+    if run.observing:
+        first, second = run.tensor(step.args[0]).chunk(2, dim)
+        a.blocks, b.blocks = (
+            tuple(replace(block, channel=c) for block, c in zip(v.blocks, v.observed(t), strict=True))
+            for v, t in ((a, first), (b, second))
+        )
+        seen = [first, second.sigmoid()]
+    call = activation_of(F.sigmoid, (torch.zeros(1),))
+    assert call is not None
+    return product(step, a, elementwise(step, b, with_moments(call), run), run, seen=seen)
+
+
+def product(
+    step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: bool = False, seen: Sequence[Tensor] = ()
+) -> FeatureMap:
+    """a · b, or a / b; each may be repeated along axes where it has size one.
+
+    seen: the real factors, where they are not the arguments of the step.
+    """
     if len(a.axes) != len(b.axes):
         raise Unsupported(f"{step.where} combines shapes {a.shape()} and {b.shape()}")
     a, b = with_channels([a, b], step, run)
     exact = not divides and all(_known(block.channel) for v in (a, b) for block in v.blocks)
+    limit = not divides and a.channels == b.channels
     a, b = _repeated(a, b, step, run), _repeated(b, a, step, run)
     b = aligned(a, b, step)
     bounds = sorted({stop for v in (a, b) for _, stop in v.spans()})
@@ -56,10 +103,16 @@ def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: boo
     owners = [(block_at(a, start), block_at(b, start)) for start in starts]
     pairs = [(a.blocks[i], b.blocks[j]) for i, j in owners]
     counts = [stop - start for start, stop in zip(starts, bounds, strict=True)]
-    if not run.observing:
-        blocks = [_of_zero(step, u, v, n, exact) for (u, v), n in zip(pairs, counts, strict=True)]
-    else:
+    if run.observing:
         blocks = [_observed_block(u, v, n) for (u, v), n in zip(pairs, counts, strict=True)]
+    elif exact and all(_is_zero(u) or _is_zero(v) for u, v in pairs):
+        blocks = [_of_zero(u, v, n) for (u, v), n in zip(pairs, counts, strict=True)]
+    elif limit and all(u.apart_from(v) for u, v in pairs):
+        run.note(step, "wide limit")
+        run.varies_over(math.prod(a.sizes))
+        blocks = [_independent_block(u, v, n) for (u, v), n in zip(pairs, counts, strict=True)]
+    else:
+        raise NeedsMembers(f"{step.where} multiplies two things that both depend on the input")
     y = FeatureMap(a.axes, a.sizes, tuple(blocks), step)
 
     def sent_to(value: FeatureMap, i: int, block: int, term: Term) -> None:
@@ -68,15 +121,15 @@ def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: boo
 
     if not run.observing:
 
-        def send_exactly(block: int, term: Term) -> None:
-            # only what meets a known zero gets gradients: the other factor does not change the product
+        def send_moments(block: int, term: Term) -> None:
             for value, i, own, other in _each_way((a, b), owners[block], pairs[block]):
-                if isinstance(own.channel, ConstantChannel) and own.channel.value == 0:
-                    sent_to(value, i, block, term.times(other.channel.second()))
+                # what a known zero multiplies does not change the product
+                if not _is_zero(other):
+                    sent_to(value, i, block, _beside(term, own.channel, other.channel, run))
 
-        y.send = send_exactly
+        y.send = send_moments
         return y
-    first, second = (_seen(y, run.tensor(ref), step) for ref in _factors(step))
+    first, second = (_seen(y, t, step) for t in seen or [run.tensor(ref) for ref in _factors(step)])
     gains = [_slopes(p, q, divides) for p, q in zip(first, second, strict=True)]
     if (together := of_one_value(step, a, b, lambda block: gains[block])) is not None:
         return together
@@ -91,6 +144,18 @@ def product(step: Step, a: FeatureMap, b: FeatureMap, run: Pass, *, divides: boo
     return y
 
 
+def _beside(term: Term, own: Channel, other: Channel, run: Pass) -> Term:
+    """What one of two independent factors gets."""
+    tangent = other.second_tangent()
+    if tangent is None or own.second_tangent() is None:
+        return term.times(other.second())
+    term = run.average(term) if term.factors else term
+    return replace(
+        term.times(other.second()),
+        weights=sum_or_none(moved_or_none(lambda m: m.times(other.second()), term.weights), term.moment.times(tangent)),
+    )
+
+
 def _each_way(
     values: tuple[FeatureMap, FeatureMap], owners: tuple[int, int], pair: tuple[ChannelBlock, ChannelBlock]
 ) -> list[tuple[FeatureMap, int, ChannelBlock, ChannelBlock]]:
@@ -98,13 +163,30 @@ def _each_way(
     return [(values[k], owners[k], pair[k], pair[1 - k]) for k in range(2)]
 
 
-def _of_zero(step: Step, u: ChannelBlock, v: ChannelBlock, count: int, exact: bool) -> ChannelBlock:
+def _is_zero(block: ChannelBlock) -> bool:
+    return isinstance(block.channel, ConstantChannel) and block.channel.value == 0
+
+
+def _of_zero(u: ChannelBlock, v: ChannelBlock, count: int) -> ChannelBlock:
     """The product with a known zero."""
-    zeros = [isinstance(w.channel, ConstantChannel) and w.channel.value == 0 for w in (u, v)]
-    if not exact or not any(zeros):
-        raise NeedsMembers(f"{step.where} multiplies two things that both depend on the input")
-    zero = (u if zeros[0] else v).channel
-    return ChannelBlock(count, zero, u.sources | v.sources)
+    return ChannelBlock(count, (u if _is_zero(u) else v).channel, u.sources | v.sources)
+
+
+def _independent_block(u: ChannelBlock, v: ChannelBlock, count: int) -> ChannelBlock:
+    """The product of independent channels."""
+    channel = _product_channel(u.channel, v.channel)
+    return ChannelBlock(
+        count, channel, u.sources | v.sources, u.fresh or v.fresh, u.narrow or v.narrow, u.beneath | v.beneath
+    )
+
+
+def _product_channel(a: Channel, b: Channel) -> Channel:
+    for zero in (a, b):
+        if isinstance(zero, ConstantChannel) and zero.value == 0:
+            return zero
+    second = a.second().times(b.second())
+    sides = [moved_or_none(p.second().times, q.second_tangent()) for p, q in ((a, b), (b, a))]
+    return Moved(second, sum_or_none(*sides))
 
 
 def _known(channel: Channel) -> bool:
@@ -115,7 +197,7 @@ def _known(channel: Channel) -> bool:
 
 def _observed_block(u: ChannelBlock, v: ChannelBlock, count: int) -> ChannelBlock:
     fresh = (u.fresh or v.fresh) and not u.sources & v.sources
-    return ChannelBlock(count, u.channel, u.sources | v.sources, fresh, u.narrow or v.narrow)
+    return ChannelBlock(count, u.channel, u.sources | v.sources, fresh, u.narrow or v.narrow, u.beneath | v.beneath)
 
 
 def _factors(step: Step) -> list[Ref]:

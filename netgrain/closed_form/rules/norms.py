@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrain.closed_form.channels import Channel, GaussianChannel, NeedsMembers
+from netgrain.closed_form.channels import Channel, GaussianChannel, Moved, NeedsMembers
 from netgrain.closed_form.constants import Known
 from netgrain.closed_form.dependence import OwnSpread
 from netgrain.closed_form.feature_maps import CHANNEL, ChannelBlock, FeatureMap, Gain, Part, Term
-from netgrain.closed_form.moments import Moment
+from netgrain.closed_form.moments import Full, Moment, check_room, ones
 from netgrain.closed_form.rules import Pass, affine_map, arguments, rule
 from netgrain.closed_form.rules.affine import along_channels, constant, multiplied, nothing, shifted
 from netgrain.closed_form.rules.sums import is_nothing
@@ -110,7 +110,9 @@ def _norm(step: Step, values: list[FeatureMap], run: Pass) -> FeatureMap:
             return b.channel.scaled(float(scale[0, 0]))
         if isinstance(b.channel, GaussianChannel) and b.channel.centre == 0:
             return GaussianChannel(gained(b.channel.covariance), 0.0, b.channel.width)
-        raise NeedsMembers(f"{step.where} of something with a mean")
+        own = b.channel.mean().expand(-1, math.prod(x.sizes))
+        around = b.channel.second().plus(_less(own, mean, x.sizes))
+        return Moved(gained(around))
 
     blocks = tuple(replace(b, channel=changed(b)) for b in x.blocks)
 
@@ -179,6 +181,16 @@ def _channel_statistics(step: Step, x: FeatureMap, run: Pass, centred: bool) -> 
             share * (b.channel.mean() if centred else torch.zeros(1, 1, dtype=torch.float64)).expand(-1, positions)
         )
     return sum(means[1:], means[0]), sum(squares[1:], squares[0])
+
+
+def _less(own: Tensor, taken: Tensor, sizes: tuple[int, ...]) -> Moment:
+    """What E[v v'] loses, E[v] = own, where `taken` is subtracted from v; (points, positions) each."""
+    if bool((own == own[:, :1]).all()) and bool((taken == own).all()) and len(own) == 1:
+        return ones(sizes).scaled(-(float(own[0, 0]) ** 2))
+    check_room(own.shape[1], max(len(own), len(taken)))
+    rest = own - taken
+    less = rest[:, :, None] * rest[:, None] - own[:, :, None] * own[:, None]
+    return Full(sizes, less.reshape(-1, *sizes, *sizes))
 
 
 def _spread_over(values: Tensor, sizes: tuple[int, ...], inside: list[int]) -> Tensor:

@@ -59,7 +59,10 @@ def mixed_tokens(
         return GaussianChannel(covariance, centre, inside, tangent)
 
     source = frozenset([step.index])
-    blocks = tuple(replace(b, channel=made(b.channel), sources=source, fresh=True, narrow="") for b in x.blocks)
+    blocks = tuple(
+        replace(b, channel=made(b.channel), sources=source, fresh=True, narrow="", beneath=b.ancestors)
+        for b in x.blocks
+    )
 
     def send(block: int, term: Term) -> None:
         if term.factors:

@@ -167,7 +167,8 @@ def _weighted(
             channel = replace(channel, covariance=channel.covariance.plus(less), cache={}, dependences={})
         narrow = step.where if depthwise and not isinstance(part[0].channel, ConstantChannel) else ""
         channels = part[0].channels * per_block if depthwise else out
-        blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow))
+        beneath = frozenset().union(*(b.ancestors for b in part if groups > 1))
+        blocks.append(ChannelBlock(channels, channel, source, fresh=True, narrow=narrow, beneath=beneath))
 
     def collected(block: int, gradients: Moment) -> None:
         """Gradients by these weights at two samples: Σ_pp' B(p, p') A(p, p'), A the products of what they multiply."""
