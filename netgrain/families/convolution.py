@@ -79,6 +79,15 @@ def _summed(T: Tensor, a: int, b: int, size: int, pairs: list[tuple[slice, slice
     return out
 
 
+def _moved(T: Tensor, axis: int, size: int, pairs: list[tuple[slice, slice]]) -> Tensor:
+    """Slices of one dimension added up where each belongs."""
+    out = T.new_zeros([size if k == axis else n for k, n in enumerate(T.shape)])
+    before = (slice(None),) * axis
+    for into, of in pairs:
+        out[(*before, into)] += T[(*before, of)]
+    return out
+
+
 @dataclass(frozen=True)
 class ConvStem:
     """Sizes of one convolution, one entry per spatial dimension (padding: before and after)."""
@@ -172,3 +181,17 @@ class ConvStem:
         for entry, (outputs, inputs) in enumerate(self._windows()):
             total[(every, *inputs)] += U[:, entry].reshape(len(U), *self.out)[(every, *outputs)]
         return total.reshape(len(U), self.size)
+
+    def window_sums(self, V: Tensor) -> Tensor:
+        """Σ_Δ S_Δᵀ v, the sum of what every output position sees: from (batch, input) to (batch, out)."""
+        view = V.reshape(len(V), *self.spatial)
+        for axis, taps in enumerate(self.taps, start=1):
+            view = _moved(view, axis, taps.out, taps.windows())
+        return view.reshape(len(V), self.out_size)
+
+    def scattered_alike(self, U: Tensor) -> Tensor:
+        """The adjoint, Σ_Δ S_Δ u with one and the same u: from (batch, out) to (batch, input)."""
+        view = U.reshape(len(U), *self.out)
+        for axis, taps in enumerate(self.taps, start=1):
+            view = _moved(view, axis, taps.size, [(inputs, outputs) for outputs, inputs in taps.windows()])
+        return view.reshape(len(U), self.size)

@@ -17,13 +17,15 @@ from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.lattice import Lattice, ResidueClasses
 from netgrain.geometry.probed import Probed
 from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.standardised_forms import Centred, Contrasts
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 
 LAYOUT = 2  # of the file; a newer one is refused, not guessed at
 READABLE = (1, 2)  # layout 1 held sentences in the place of facts
-KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed"}
+KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed", "centred", "contrasts", "same"}
+INSIDE = ("source", "core", "whole", "spread", "contrast", "mean")  # names of forms inside forms
 
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ def save(contents: Contents, path: str | Path) -> Path:
         "scale_error": contents.scale_error,
         "full_trace": None if trace is None else [trace.value, trace.stderr, trace.n],
         "about": asdict(contents.about),
-        "form": _describe(contents.form, tensors, ""),
+        "form": _describe(contents.form, tensors, "", {}),
     }
     return write_packed(path, "geometry", header, tensors)
 
@@ -84,7 +86,7 @@ def _contents(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Pa
         )
     trace = header["full_trace"]
     return Contents(
-        _rebuild(header["form"], tensors, ""),
+        _rebuild(header["form"], tensors, "", {}),
         tuple(header["input_shape"]),
         Provenance.from_dict(header["about"]),
         float(header["scale_error"]),
@@ -100,12 +102,18 @@ def _check_whole(found: Contents) -> None:
         raise ValueError(f"a matrix of size {found.form.size} over inputs of shape {found.input_shape}")
 
 
-def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, Any]:
-    """A form as JSON, its tensors put into `tensors` under dotted names."""
+def _describe(form: Form, tensors: dict[str, Tensor], prefix: str, written: dict[int, str]) -> dict[str, Any]:
+    """A form as JSON, its tensors put into `tensors` under dotted names; one that stands in two places, once."""
 
     def keep(name: str, tensor: Tensor) -> None:
         tensors[prefix + name] = tensor
 
+    def inside(name: str) -> dict[str, Any]:
+        return _describe(getattr(form, name), tensors, f"{prefix}{name}.", written)
+
+    if id(form) in written:
+        return {"kind": "same", "as": written[id(form)]}
+    written[id(form)] = prefix
     if isinstance(form, Dense):
         keep("matrix", form.matrix)
         keep("per_part", form.per_part)
@@ -120,11 +128,22 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
         return {
             "kind": "spread",
             "stem": asdict(form.stem),
-            "source": _describe(form.source, tensors, prefix + "source."),
+            "source": inside("source"),
         }
+    if isinstance(form, Centred):
+        return {
+            "kind": "centred",
+            "stem": asdict(form.stem),
+            "spread": inside("spread"),
+            "source": inside("source"),
+        }
+    if isinstance(form, Contrasts):
+        keep("order", form.order)
+        blocks = {name: inside(name) for name in ("contrast", "mean") if getattr(form, name) is not None}
+        return {"kind": "contrasts", "copies": form.copies, **blocks}
     if isinstance(form, Kronecker):
         keep("order", form.order)
-        return {"kind": "kronecker", "copies": form.copies, "core": _describe(form.core, tensors, prefix + "core.")}
+        return {"kind": "kronecker", "copies": form.copies, "core": inside("core")}
     if isinstance(form, Separated):
         for k, factor in enumerate(form.factors):
             keep(f"axis{k}", factor.clone())  # equal axes may share one tensor, which safetensors refuses
@@ -138,17 +157,25 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
     if isinstance(form, Probed):
         for name in ("products", "traces", "per_part"):
             keep(name, getattr(form, name))
-        return {"kind": "probed", "whole": _describe(form.whole, tensors, prefix + "whole.")}
+        return {"kind": "probed", "whole": inside("whole")}
     raise TypeError(f"no file layout for {type(form).__name__}")
 
 
 def _kinds(spec: dict[str, Any]) -> set[str]:
     """The kinds of a described form and of those inside it."""
-    inside = [_kinds(spec[name]) for name in ("source", "core", "whole") if name in spec]
+    inside = [_kinds(spec[name]) for name in INSIDE if name in spec]
     return {spec["kind"]}.union(*inside)
 
 
-def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> Form:
+def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str, built: dict[str, Form]) -> Form:
+    if spec["kind"] == "same":
+        return built[spec["as"]]
+    inside = {name: _rebuild(spec[name], tensors, f"{prefix}{name}.", built) for name in INSIDE if name in spec}
+    built[prefix] = _built(spec, tensors, prefix, inside)
+    return built[prefix]
+
+
+def _built(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str, inside: dict[str, Form]) -> Form:
     if spec["kind"] == "dense":
         return Dense(tensors[prefix + "matrix"], tensors.get(prefix + "pieces"), tensors[prefix + "per_part"])
     if spec["kind"] == "factored":
@@ -157,15 +184,11 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
             raise ValueError(f"rows of shape {tuple(rows.shape)}")
         return Factored(rows, spec["scale"], per_part, tuple(spec["rows_per_part"]))
     if spec["kind"] == "spread":
-        sizes = spec["stem"]
-        stem = ConvStem(
-            spatial=tuple(sizes["spatial"]),
-            kernel=tuple(sizes["kernel"]),
-            stride=tuple(sizes["stride"]),
-            padding=tuple((lo, hi) for lo, hi in sizes["padding"]),
-            dilation=tuple(sizes["dilation"]),
-        )
-        return Spread(_rebuild(spec["source"], tensors, prefix + "source."), stem)
+        return Spread(inside["source"], _stem(spec["stem"]))
+    if spec["kind"] == "centred":
+        return Centred(inside["spread"], inside["source"], _stem(spec["stem"]))
+    if spec["kind"] == "contrasts":
+        return Contrasts(inside["contrast"], inside.get("mean"), spec["copies"], tensors[prefix + "order"])
     if spec["kind"] == "separated":
         return Separated(tuple(tensors[f"{prefix}axis{k}"] for k in range(spec["axes"])))
     if spec["kind"] == "lattice":
@@ -174,5 +197,15 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
         return Lattice(classes, blocks, pieces, tensors[prefix + "per_part"])
     if spec["kind"] == "probed":
         products, traces, per_part = (tensors[prefix + name] for name in ("products", "traces", "per_part"))
-        return Probed(_rebuild(spec["whole"], tensors, prefix + "whole."), products, traces, per_part)
-    return Kronecker(_rebuild(spec["core"], tensors, prefix + "core."), spec["copies"], tensors[prefix + "order"])
+        return Probed(inside["whole"], products, traces, per_part)
+    return Kronecker(inside["core"], spec["copies"], tensors[prefix + "order"])
+
+
+def _stem(sizes: dict[str, Any]) -> ConvStem:
+    return ConvStem(
+        spatial=tuple(sizes["spatial"]),
+        kernel=tuple(sizes["kernel"]),
+        stride=tuple(sizes["stride"]),
+        padding=tuple((lo, hi) for lo, hi in sizes["padding"]),
+        dilation=tuple(sizes["dilation"]),
+    )

@@ -247,6 +247,8 @@ class Kronecker(Form):
     def pairwise(self, other: Form) -> Tensor:
         if isinstance(other, Kronecker) and self.same_layout(other):
             return self.copies * self.core.pairwise(other.core)
+        if self.size > DENSE_LIMIT and not isinstance(other, Kronecker):
+            return other.pairwise(self).T
         return super().pairwise(other)
 
     def same_layout(self, other: Form) -> bool:

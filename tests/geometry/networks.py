@@ -9,6 +9,7 @@ import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.provenance import ProbeUsed, Provenance
+from netgrain.geometry.standardised_forms import behind_standardised
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 
 GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
@@ -39,6 +40,9 @@ def geometries() -> dict[str, ng.Geometry]:
         "kronecker": _geometry(Kronecker(Factored.of_members(_rows(9, 2, 8)), 3, order), (24,)),
         "spread": _geometry(
             Kronecker(Spread(Factored.of_members(_rows(8, 2, 16)), stem), 2, torch.arange(32)), (2, 4, 4)
+        ),
+        "standardised": _geometry(
+            behind_standardised(Factored.of_members(_rows(8, 2, 16)), stem, 2, torch.arange(32)), (2, 4, 4)
         ),
         "batches": _geometry(
             Dense.from_pieces(torch.stack([_psd(24, i) for i in range(8)]), torch.arange(1, 9)), (24,)

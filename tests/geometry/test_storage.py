@@ -9,7 +9,7 @@ import torch
 import netgrain as ng
 from netgrain.geometry.forms import Form
 from netgrain.geometry.structured_forms import Kronecker, Separated
-from netgrain.runtime.packed import write_packed
+from netgrain.runtime.packed import read_packed, write_packed
 from tests.geometry.networks import _closed_form, _factors, _separated, geometries
 
 
@@ -115,6 +115,14 @@ def test_a_file_brings_it_back(form: Form, tmp_path: Path) -> None:
     assert torch.equal(back.matrix(), G.matrix())
     assert type(back.form) is type(form)
     assert (repr(back), back.about) == (repr(G), G.about)
+
+
+def test_a_form_that_stands_in_two_places_is_written_once(tmp_path: Path) -> None:
+    G = geometries()["standardised"]
+    path = G.save(tmp_path / "G.safetensors")
+    _, tensors = read_packed(path, "geometry")
+    assert [name for name in tensors if name.endswith("rows")] == ["contrast.source.rows"]
+    assert torch.equal(ng.Geometry.load(path).matrix(), G.matrix())
 
 
 def test_a_file_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
