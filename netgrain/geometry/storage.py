@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
+from netgrain.geometry.cells import Cells, Partition
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.lattice import Lattice, ResidueClasses
@@ -24,7 +25,8 @@ from netgrain.runtime.packed import read_packed, write_packed
 
 LAYOUT = 2  # of the file; a newer one is refused, not guessed at
 READABLE = (1, 2)  # layout 1 held sentences in the place of facts
-KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed", "centred", "contrasts", "same"}
+KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed", "centred", "contrasts"}
+KINDS |= {"cells", "same"}
 INSIDE = ("source", "core", "whole", "spread", "contrast", "mean")  # names of forms inside forms
 
 
@@ -154,6 +156,12 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str, written: dict
         if form.pieces is not None:
             keep("pieces", form.pieces)
         return {"kind": "lattice", "grid": list(form.classes.grid), "period": list(form.classes.period)}
+    if isinstance(form, Cells):
+        keep("sums", form.sums)
+        keep("per_part", form.per_part)
+        if form.pieces is not None:
+            keep("pieces", form.pieces)
+        return {"kind": "cells", **asdict(form.partition)}
     if isinstance(form, Probed):
         for name in ("products", "traces", "per_part"):
             keep(name, getattr(form, name))
@@ -195,6 +203,9 @@ def _built(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str, inside
         classes = ResidueClasses(tuple(spec["grid"]), tuple(spec["period"]))
         blocks, pieces = tensors[prefix + "blocks"], tensors.get(prefix + "pieces")
         return Lattice(classes, blocks, pieces, tensors[prefix + "per_part"])
+    if spec["kind"] == "cells":
+        partition = Partition(*(tuple(spec[name]) for name in ("grid", "cell", "phases", "shift")))
+        return Cells(partition, tensors[prefix + "sums"], tensors.get(prefix + "pieces"), tensors[prefix + "per_part"])
     if spec["kind"] == "probed":
         products, traces, per_part = (tensors[prefix + name] for name in ("products", "traces", "per_part"))
         return Probed(inside["whole"], products, traces, per_part)

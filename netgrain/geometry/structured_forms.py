@@ -241,6 +241,9 @@ class Kronecker(Form):
     def part_norms2(self) -> Tensor:
         return self.copies * self.core.part_norms2()
 
+    def norm2(self) -> float:
+        return self.copies * self.core.norm2()
+
     def batched(self, parts: int = MOST_PARTS) -> Kronecker:
         return self.around(self.core.batched(parts))
 

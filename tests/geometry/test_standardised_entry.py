@@ -99,13 +99,13 @@ def errors(G: ng.Geometry, plain: ng.Geometry) -> Tensor:
 
 @pytest.mark.parametrize("make", [strided, unpadded, patches])
 def test_averaging_over_it_equals_sampling_it(make: Callable[[], nn.Module]) -> None:
-    plain = ng.average_geometry(make, (2, 6, 6), members=1000, first_layer="never", seed=1)
-    smart = ng.average_geometry(make, (2, 6, 6), members=1000, seed=2)
+    plain = ng.average_geometry(make, (2, 6, 6), members=300, first_layer="never", seed=1, vmapped=True)
+    smart = ng.average_geometry(make, (2, 6, 6), members=300, seed=2, vmapped=True)
     assert smart.about.averaged.startswith("first layer integrated exactly"), smart.about.averaged
     assert abs(plain.trace - smart.trace) < 4 * math.hypot(plain.trace.stderr, smart.trace.stderr)
     agreement = ng.corr(plain, smart)
     assert abs(agreement - 1) < 4 * agreement.stderr
-    assert agreement.stderr < 0.02
+    assert agreement.stderr < 0.03
     assert float(errors(smart, plain).square().mean()) < 2.0
 
 
@@ -120,10 +120,11 @@ def test_constant_images_are_invisible_without_padding() -> None:
 
 def test_away_from_the_origin_members_judge_it() -> None:
     probe = ng.Gaussian(1.0)
-    plain = ng.average_geometry(kinked, (2, 6, 6), probe=probe, members=1500, first_layer="never", seed=1)
-    smart = ng.average_geometry(kinked, (2, 6, 6), probe=probe, members=500, first_layer="always", seed=2)
+    plain = ng.average_geometry(kinked, (2, 6, 6), probe=probe, members=400, first_layer="never", seed=1, vmapped=True)
+    smart = ng.average_geometry(kinked, (2, 6, 6), probe=probe, members=200, first_layer="always", seed=2, vmapped=True)
     agreement = ng.corr(plain, smart)
-    assert agreement.value > 0.99
+    assert abs(agreement - 1) < max(0.01, 4 * agreement.stderr)
+    assert agreement.stderr < 0.02
     assert abs(plain.trace / smart.trace.value - 1) < 0.1  # about one part in 18 weights
 
 
