@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -188,6 +189,19 @@ class ConvStem:
         for axis, taps in enumerate(self.taps, start=1):
             view = _moved(view, axis, taps.out, taps.windows())
         return view.reshape(len(V), self.out_size)
+
+    def overlaps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Pairs of output positions (i, j) whose windows share inputs, and how many: the entries of UᵀU."""
+        first = second = torch.zeros(1, dtype=torch.int64)
+        shared = torch.ones(1, dtype=torch.float64)
+        for taps in self.taps:
+            seen = _moved(torch.eye(taps.size, dtype=torch.float64), 1, taps.out, taps.windows())  # (input, out)
+            common = seen.T @ seen
+            a, b = common.nonzero().T
+            first = (first[:, None] * taps.out + a).flatten()
+            second = (second[:, None] * taps.out + b).flatten()
+            shared = (shared[:, None] * common[a, b]).flatten()
+        return first, second, shared
 
     def scattered_alike(self, U: Tensor) -> Tensor:
         """The adjoint, Σ_Δ S_Δ u with one and the same u: from (batch, out) to (batch, input)."""

@@ -114,6 +114,11 @@ class Cells(Form):
         entries, beside = self._entries
         return (entries.diagonal() + beside)[self.partition.labels]
 
+    def entries(self, rows: Tensor, columns: Tensor) -> Tensor:
+        entries, beside = self._entries
+        labels = self.partition.labels
+        return entries[labels[rows], labels[columns]] + torch.where(rows == columns, beside[labels[rows]], 0.0)
+
     def trace(self) -> float:
         return float(self.sums[-1].sum())
 

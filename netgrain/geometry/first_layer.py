@@ -41,7 +41,9 @@ class FirstLayer(Entry):
     """Where and how x enters: everything that turns gradients at the first layer's output into a geometry."""
 
     exchangeable: bool = False  # the family declares that positions may be permuted
-    transposed: Tensor | None = None  # positions of the transposed image, where the family declares that it may be transposed
+    transposed: Tensor | None = (
+        None  # positions of the transposed image, where the family declares that it may be transposed
+    )
     by_symmetry: bool = False  # rows are gradients at the input, through the layer's own weights: nothing is integrated
 
     @property

@@ -24,7 +24,7 @@ from netgrain.geometry.probed import Probed, part_products, products_of
 from netgrain.geometry.products import Products
 from netgrain.geometry.structured_forms import SPREAD_PARTS, Kronecker, Spread
 
-SOME = 256  # unit vectors at a time
+SOME = 64  # rows at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Centred(Form):
         return self.spread.counts
 
     @property
-    def _entries(self) -> int:
+    def _kernel(self) -> int:
         return math.prod(self.stem.kernel)
 
     def part(self, i: int) -> Form:
@@ -61,11 +61,14 @@ class Centred(Form):
 
     def matvec(self, V: Tensor) -> Tensor:
         V = V.double()
-        common = self.stem.scattered_alike(self.source.matvec(self.stem.window_sums(V)))
-        return self.spread.matvec(V) - common / self._entries
+        return self.spread.matvec(V) - self.common(V)
+
+    def common(self, V: Tensor) -> Tensor:
+        """What is taken off, U Q Uᵀ v / K for every row v of V."""
+        return self.stem.scattered_alike(self.source.matvec(self.stem.window_sums(V.double()))) / self._kernel
 
     def trace(self) -> float:
-        return self.spread.trace() - trace_of_common(self.source, self.stem) / self._entries
+        return self.spread.trace() - trace_of_common(self.source, self.stem) / self._kernel
 
     def inner(self, other: Form) -> float:
         if self.size > DENSE_LIMIT:
@@ -78,21 +81,16 @@ class Centred(Form):
 
     def _dense(self) -> Tensor:
         maps = self.stem.scattered_alike(torch.eye(self.stem.out_size, dtype=torch.float64))  # (out, input)
-        return self.spread.dense() - maps.T @ self.source.dense() @ maps / self._entries
+        return self.spread.dense() - maps.T @ self.source.dense() @ maps / self._kernel
 
 
 def trace_of_common(source: Form, stem: ConvStem) -> float:
-    """tr(U Q Uᵀ), from rows where there are any, else position by position that windows share."""
+    """tr(U Q Uᵀ), from rows where there are any, else from the entries that windows share."""
     if isinstance(source, Factored):
-        squares = [float(stem.scattered_alike(rows).double().square().sum()) for rows in source.rows.split(64)]
+        squares = [float(stem.scattered_alike(rows).double().square().sum()) for rows in source.rows.split(SOME)]
         return sum(squares) * source.weight
-    total = 0.0
-    for some in torch.arange(stem.out_size).split(SOME):
-        unit = torch.zeros(len(some), stem.out_size, dtype=torch.float64)
-        unit[torch.arange(len(some)), some] = 1
-        overlaps = stem.window_sums(stem.scattered_alike(unit))
-        total += float((overlaps * source.matvec(unit)).sum())
-    return total
+    first, second, shared = stem.overlaps()
+    return float(source.entries(first, second) @ shared)
 
 
 @dataclass(frozen=True, eq=False)

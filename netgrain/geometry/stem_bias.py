@@ -113,7 +113,7 @@ def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBi
     for i in range(len(members)):
         rest = torch.cat([*rows[i + 1 :], *rows[:i]][:OTHERS])
         for k, found in enumerate((own, other)):
-            along[k, i] = _along(plan, rest, found[i]) / squares[k].sum()
+            along[k, i] = along_geometry(plan, rest, found[i]) / squares[k].sum()
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
 
 
@@ -137,7 +137,7 @@ def _trace(plan: FirstLayer, rows: Tensor) -> float:
     return plan.copies * (source if plan.stem is None else Spread(source, plan.stem)).trace()
 
 
-def _along(plan: FirstLayer, rows: Tensor, g: Tensor) -> Tensor:
+def along_geometry(plan: FirstLayer, rows: Tensor, g: Tensor) -> Tensor:
     """Σ gᵀGg for the integrated G of some rows, up to the variance of weights; g: (points · copies, inputs of one)."""
     independent = (g * times_spread(rows, plan.stem, g)).double().sum()
     if not plan.row:

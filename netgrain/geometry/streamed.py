@@ -37,7 +37,7 @@ SKETCH = 4  # rows of the sketch per direction kept
 PROMISING, FAR = 0.98, 4.0  # Corr from which a projection may be good enough, and standard errors that speak against it
 AT_ONCE = 8  # test vectors that a member is multiplied with
 EXCHANGED = 1024  # positions up to which it is tried whether all of them are alike
-MANY, USUAL = 48, 0.99  # members beyond which, for a Corr of the goal (or else this one), cells take their place
+MANY, USUAL = 32, 0.99  # members beyond which, for a Corr of the goal (or else this one), cells take their place
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +240,11 @@ class StreamedReduction:
             kind = "diagonal" if period == classes.grid else "lattice"
             strides = (1,) * len(period) if self.stem is None else self.stem.stride
             spread = lattice if self.stem is None else lattice.spread(self.stem)
-            yield self._joined(spread, self._centred(spread, lattice)), kind, tuple(n * s for n, s in zip(period, strides, strict=True))
+            yield (
+                self._joined(spread, self._centred(spread, lattice)),
+                kind,
+                tuple(n * s for n, s in zip(period, strides, strict=True)),
+            )
         if 1 < self.size <= EXCHANGED and self.stem is None:
             alike = _alike(self._per_part(self._sides), self.size, self._counts)
             yield self._joined(alike, None), "alike", ()
@@ -334,7 +338,13 @@ def judged(
 def part_products_with(form: Form, vectors: Tensor) -> Tensor:
     """Of every part, (parts, vectors, size); of all that channels see behind one another, each times √its number."""
     if isinstance(form, Contrasts):
-        return torch.cat([math.sqrt(n) * part_products_with(block, vectors) for n, block in form.blocks], -1)
+        found = [part_products_with(form.contrast, vectors)]
+        if isinstance(form.mean, Centred) and form.mean.spread is form.contrast:
+            parts = [form.mean.part(i) for i in range(form.parts)]
+            found.append(found[0] - torch.stack([p.common(vectors) for p in parts if isinstance(p, Centred)]))
+        elif form.mean is not None:
+            found.append(part_products_with(form.mean, vectors))
+        return torch.cat([math.sqrt(n) * of for (n, _), of in zip(form.blocks, found, strict=True)], -1)
     if isinstance(form, Kronecker):
         return part_products_with(form.core, vectors)
     return torch.stack([form.part(i).matvec(vectors) for i in range(form.parts)])

@@ -40,6 +40,10 @@ def test_every_map_is_a_sum_over_kernel_entries(stem: ConvStem) -> None:
     V = torch.randn(3, stem.size, generator=generator, dtype=torch.float64)
     assert torch.allclose(stem.window_sums(V), V @ U.T)
     assert torch.allclose(stem.scattered_alike(V @ U.T), V @ U.T @ U)
+    first, second, shared = stem.overlaps()
+    overlaps = torch.zeros(stem.out_size, stem.out_size, dtype=torch.float64)
+    overlaps[first, second] = shared
+    assert torch.equal(overlaps, U @ U.T)
     Q = torch.randn(stem.out_size, stem.out_size, generator=generator, dtype=torch.float64)
     H = torch.randn(stem.size, stem.size, generator=generator, dtype=torch.float64)
     V = torch.randn(3, stem.size, generator=generator, dtype=torch.float64)

@@ -40,6 +40,8 @@ def test_it_is_the_mean_over_permutations_inside_classes() -> None:
     V = torch.randn(3, 6, dtype=torch.float64)
     assert torch.allclose(form.matvec(V), V @ form.dense())
     assert torch.allclose(form.diagonal(), form.dense().diagonal())
+    i, j = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
+    assert torch.allclose(form.entries(i, j), form.dense().flatten())
     assert form.trace() == pytest.approx(float(Q.trace()))
     assert float(torch.linalg.eigvalsh(form.dense())[0]) > -1e-10
 

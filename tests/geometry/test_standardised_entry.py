@@ -13,23 +13,7 @@ from netgrain.families.reading import read
 from netgrain.families.reasons import Reason
 from netgrain.geometry.first_layer import entry_of, first_layer_of
 from netgrain.geometry.standardised_entry import standardised_entry
-
-
-class Standardised(nn.Conv2d):
-    """Weights of mean zero and variance gain²/N in every row, as timm's ScaledStdConv2d computes them."""
-
-    def __init__(self, channels: int, out: int, kernel: int, gain: float = 1.5, **sizes: int) -> None:
-        super().__init__(channels, out, kernel, **sizes)
-        self.gain = nn.Parameter(torch.full((out, 1, 1, 1), gain))
-        self.scale = self.weight[0].numel() ** -0.5
-
-    def weights(self) -> Tensor:
-        rows = self.weight.reshape(1, self.out_channels, -1)
-        made = F.batch_norm(rows, None, None, weight=(self.gain * self.scale).view(-1), training=True, momentum=0.0)
-        return made.reshape_as(self.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, self.weights(), self.bias, self.stride, self.padding, self.dilation, self.groups)
+from tests.geometry.networks import Standardised
 
 
 class Wide(Standardised):

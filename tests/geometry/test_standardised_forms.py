@@ -84,7 +84,9 @@ def test_products_of_two_matrices() -> None:
         want = float((a.dense() * other.dense()).sum())
         assert a.inner(other) == pytest.approx(want)
         assert other.inner(a) == pytest.approx(want)
-        pairs = [[float((a.part(i).dense() * other.part(j).dense()).sum()) for j in range(other.parts)] for i in range(5)]
+        pairs = [
+            [float((a.part(i).dense() * other.part(j).dense()).sum()) for j in range(other.parts)] for i in range(5)
+        ]
         assert torch.allclose(a.pairwise(other), torch.tensor(pairs, dtype=torch.float64))
         assert torch.allclose(other.pairwise(a), torch.tensor(pairs, dtype=torch.float64).T)
         each = [float((a.part(i).dense() * other.dense()).sum()) for i in range(5)]
