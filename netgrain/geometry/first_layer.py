@@ -17,6 +17,7 @@ network as it is, so G = Q ⊗ I exactly, and the mean over entries of the gradi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,13 @@ class FirstLayer(Entry):
         None  # positions of the transposed image, where the family declares that it may be transposed
     )
     by_symmetry: bool = False  # rows are gradients at the input, through the layer's own weights: nothing is integrated
+
+    @property
+    def law_text(self) -> str:
+        """The law of its weights in words."""
+        if not self.row:
+            return self.law.text
+        return f"standardised rows of {self.row}, sd {math.sqrt(self.law.variance * (1 - 1 / self.row)):.4g}"
 
     @property
     def scale(self) -> float:

@@ -153,7 +153,7 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int) ->
     if plan.by_symmetry:
         symmetries.insert(0, "entries exchanged")
         return _Ends(plan, head, Integration("symmetries", plan.name, symmetries=tuple(symmetries)))
-    integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
+    integration = Integration("first layer", plan.name, plan.law_text, resolved.at_origin, tuple(symmetries))
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
     if math.prod(asked.shape) > MOST_PILOTED:

@@ -103,7 +103,7 @@ def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBi
     unit = max(float(r.abs().max()) for r in rows) or 1.0  # gradients of 1e-17 or 1e9 are squared in float32
     own, rows = [g / unit for g in own], [r / unit for r in rows]
     other = [
-        _through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
+        through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
         for i, (r, g) in enumerate(zip(rows, own, strict=True))
     ]
     squares = [torch.stack([g.double().square().sum() for g in found]) for found in (own, other)]
@@ -117,7 +117,7 @@ def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBi
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
 
 
-def _through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: int) -> Tensor:
+def through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: int) -> Tensor:
     """The gradient at the input, had it come through fresh weights of the layer; rows: (points · channels, size)."""
     g = rows.reshape(points, -1, rows.shape[1])
     generator = torch.Generator().manual_seed(seed)

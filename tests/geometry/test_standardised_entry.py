@@ -116,4 +116,5 @@ def test_the_first_layer_knows_its_row() -> None:
     plan = first_layer_of(read(strided, (2, 6, 6)))
     assert not isinstance(plan, Reason)
     assert plan.row == 18
+    assert plan.law_text.startswith("standardised rows of 18, sd 0.353")  # 1.5 / √18
     assert not plan.symmetric

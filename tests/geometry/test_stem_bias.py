@@ -14,7 +14,7 @@ from netgrain.geometry.first_layer import FirstLayer, first_layer_of
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import Rows
 from netgrain.geometry.random_head import RandomHead, random_head_of
-from netgrain.geometry.stem_bias import StemBias, StemRows, along_geometry, stem_bias
+from netgrain.geometry.stem_bias import StemBias, StemRows, along_geometry, stem_bias, through_other_weights
 from netgrain.runtime.randomness import derived_seed
 from tests.geometry.networks import Standardised
 
@@ -92,6 +92,10 @@ def test_standardised_weights_of_a_linear_network_have_no_bias() -> None:
     rows = StemRows(linear, 0, (2, 4, 4), ng.Gaussian(1.0), 2, "all", plan, torch.device("cpu"), head)
     found = rows.one_by_one(range(60))
     bias = stem_bias(plan, 0, found)
+    inside = torch.zeros(3, 4, 4)
+    inside[:, 1:3, 1:3] = torch.randn(3, 2, 2)  # of windows that lie inside the image: constant images are hidden
+    other = through_other_weights(plan, inside.flatten(1), 1, seed=0)
+    assert abs(float(other.sum())) < 1e-5 * float(other.abs().sum())
     for ratio in (bias.scale, bias.along):
         assert abs(ratio.value - 1) < 4 * ratio.stderr
         assert ratio.stderr < 0.05
