@@ -108,7 +108,9 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str, written: dict
     """A form as JSON, its tensors put into `tensors` under dotted names; one that stands in two places, once."""
 
     def keep(name: str, tensor: Tensor) -> None:
-        tensors[prefix + name] = tensor
+        # one tensor may stand in several forms, which safetensors refuses
+        shared = any(tensor.data_ptr() == other.data_ptr() for other in tensors.values())
+        tensors[prefix + name] = tensor.clone() if shared else tensor
 
     def inside(name: str) -> dict[str, Any]:
         return _describe(getattr(form, name), tensors, f"{prefix}{name}.", written)
@@ -148,7 +150,7 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str, written: dict
         return {"kind": "kronecker", "copies": form.copies, "core": inside("core")}
     if isinstance(form, Separated):
         for k, factor in enumerate(form.factors):
-            keep(f"axis{k}", factor.clone())  # equal axes may share one tensor, which safetensors refuses
+            keep(f"axis{k}", factor)
         return {"kind": "separated", "axes": len(form.factors)}
     if isinstance(form, Lattice):
         keep("blocks", form.blocks)

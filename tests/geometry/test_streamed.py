@@ -233,10 +233,11 @@ def test_cells_take_the_place_of_many_members(standardised: tuple[int, Tensor] |
     assert expected == pytest.approx(found, abs=0.03)  # one standard error is taken off
     _, without = corr_of(reduction((), 0.999))
     assert found > without + 0.02
-    # a few members are enough for a lower goal: nothing is projected
-    modest = reduction((PARTITION,), 0.5)
-    corr_of(modest)
-    assert modest.best().projection is None or modest.best().projection.kind != "cells"
+    # where a few more members are enough, nothing is projected
+    modest = StreamedReduction(64, 1 / 3, stem=STEM, partitions=(PARTITION,), standardised=standardised, goal=0.9)
+    assert corr_of(modest)[0] < 0.9
+    assert modest.best().projection is None
+    assert members_needed(modest.corr(), 16, 0.9) < 32
 
 
 def test_cells_are_not_taken_where_they_do_not_hold_the_truth() -> None:
