@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -76,6 +77,15 @@ def _summed(T: Tensor, a: int, b: int, size: int, pairs: list[tuple[slice, slice
     out = T.new_zeros([size if k in (a, b) else n for k, n in enumerate(T.shape)])
     for into, of in pairs:
         out[at(into)] += T[at(of)]
+    return out
+
+
+def _moved(T: Tensor, axis: int, size: int, pairs: list[tuple[slice, slice]]) -> Tensor:
+    """Slices of one dimension added up where each belongs."""
+    out = T.new_zeros([size if k == axis else n for k, n in enumerate(T.shape)])
+    before = (slice(None),) * axis
+    for into, of in pairs:
+        out[(*before, into)] += T[(*before, of)]
     return out
 
 
@@ -172,3 +182,30 @@ class ConvStem:
         for entry, (outputs, inputs) in enumerate(self._windows()):
             total[(every, *inputs)] += U[:, entry].reshape(len(U), *self.out)[(every, *outputs)]
         return total.reshape(len(U), self.size)
+
+    def window_sums(self, V: Tensor) -> Tensor:
+        """Σ_Δ S_Δᵀ v, the sum of what every output position sees: from (batch, input) to (batch, out)."""
+        view = V.reshape(len(V), *self.spatial)
+        for axis, taps in enumerate(self.taps, start=1):
+            view = _moved(view, axis, taps.out, taps.windows())
+        return view.reshape(len(V), self.out_size)
+
+    def overlaps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Pairs of output positions (i, j) whose windows share inputs, and how many: the entries of UᵀU."""
+        first = second = torch.zeros(1, dtype=torch.int64)
+        shared = torch.ones(1, dtype=torch.float64)
+        for taps in self.taps:
+            seen = _moved(torch.eye(taps.size, dtype=torch.float64), 1, taps.out, taps.windows())  # (input, out)
+            common = seen.T @ seen
+            a, b = common.nonzero().T
+            first = (first[:, None] * taps.out + a).flatten()
+            second = (second[:, None] * taps.out + b).flatten()
+            shared = (shared[:, None] * common[a, b]).flatten()
+        return first, second, shared
+
+    def scattered_alike(self, U: Tensor) -> Tensor:
+        """The adjoint, Σ_Δ S_Δ u with one and the same u: from (batch, out) to (batch, input)."""
+        view = U.reshape(len(U), *self.out)
+        for axis, taps in enumerate(self.taps, start=1):
+            view = _moved(view, axis, taps.size, [(inputs, outputs) for outputs, inputs in taps.windows()])
+        return view.reshape(len(U), self.size)

@@ -50,6 +50,9 @@ class Entry:
         Coordinates of x, copy after copy.
     law : TensorLaw
         Of its weights: centred, uncorrelated, independent of everything else.
+    row : int, default 0
+        Of standardised weights, the number N that add up to zero: their covariance is
+        law.variance · (I − 11ᵀ/N). 0 where they are uncorrelated.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Entry:
     copies: int
     order: Tensor
     law: TensorLaw
+    row: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +100,12 @@ def weight_name(layer: str) -> str:
 
 def entry_of(trace: Trace, model: nn.Module, initialisation: Initialisation) -> Entry | Reason:
     """Where x enters, if gradients at the layer's output say all about G at the origin."""
-    found = _entering_step(trace)
+    found = entering_step(trace)
     if isinstance(found, Reason):
         return found
     step, layout = found
     name, layer = step.module, model.get_submodule(step.module)
-    for reason in (unfit_layer(name, layer, initialisation), _used_elsewhere(trace, step), _around(trace, step)):
+    for reason in (unfit_layer(name, layer, initialisation), used_elsewhere(trace, step), other_way(trace, step)):
         if reason is not None:
             return reason
     return with_law(name, layer, layout, initialisation)
@@ -112,7 +116,7 @@ def with_law(name: str, layer: nn.Module, layout: Tensor, initialisation: Initia
     return law if isinstance(law, Reason) else Entry(name, *structure_of(layer, layout), law)
 
 
-def _entering_step(trace: Trace) -> tuple[Step, Tensor] | Reason:
+def entering_step(trace: Trace) -> tuple[Step, Tensor] | Reason:
     """The one weighted step that x enters, and which coordinate of x is where in its input."""
     values = _without_weights(trace)
     needed = trace.needed()
@@ -213,7 +217,7 @@ def unfit_weight(name: str, layer: nn.Module, initialisation: Initialisation) ->
     return Reason("shared weight", name, f"the weight of '{name}' is shared ({', '.join(owners)})")
 
 
-def _used_elsewhere(trace: Trace, step: Step) -> Reason | None:
+def used_elsewhere(trace: Trace, step: Step) -> Reason | None:
     """Why the weight of this step is not its own."""
     key, name = weight_name(step.module), step.module
     steps = [s for s in trace.steps if key in _weights_of(s)]
@@ -231,7 +235,7 @@ def _weights_of(step: Step) -> set[str]:
     return {w.name for w in weights_in(arguments)}.union(*(o.weights for o in others_in(arguments)))
 
 
-def _around(trace: Trace, step: Step) -> Reason | None:
+def other_way(trace: Trace, step: Step) -> Reason | None:
     """Whether x reaches the output without this step."""
     reached = {Ref(-1)}
     for s in trace.steps:

@@ -53,18 +53,44 @@ def lattices(
     >>> lattices(read(make, (1, 8, 8)), "0", (64,))
     ((8, 8), ((2, 2), (8, 8)))
     """
-    trace = reading.trace
-    if not isinstance(trace, Trace):
-        return positions, (positions,)
-    grid: tuple[int, ...] = ()
-    smallest: tuple[int, ...] = ()
-    for step in trace.steps:
-        shape = step.shapes[0][2:] if step.shapes else ()
-        if not grid:
-            grid = tuple(shape) if step.module == layer and math.prod(shape) == math.prod(positions) else ()
-        elif len(shape) == len(grid) and 1 < math.prod(shape) <= math.prod(smallest or grid):
-            smallest = tuple(shape)
+    grid, maps = _maps_behind(reading, layer, math.prod(positions))
     if not grid:
         return positions, (positions,)
-    strided = tuple(max(1, round(n / m)) for n, m in zip(grid, smallest or grid, strict=True))
-    return grid, tuple(dict.fromkeys(p for p in (strided, grid) if math.prod(p) > 1))
+    smallest = grid
+    for shape in maps:
+        if 1 < math.prod(shape) <= math.prod(smallest):
+            smallest = shape
+    return grid, tuple(dict.fromkeys(p for p in (_strides(grid, smallest), grid) if math.prod(p) > 1))
+
+
+def strides_behind(reading: Reading, layer: str, positions: int) -> tuple[tuple[int, ...], ...]:
+    """How many positions of a layer's output one position of every coarser map behind it stands for, ascending.
+
+    >>> from torch import nn
+    >>> from netgrain.families.reading import read
+    >>> def make():
+    ...     return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.MaxPool2d(2), nn.MaxPool2d(2), nn.Flatten())
+    >>> strides_behind(read(make, (1, 8, 8)), "0", 64)
+    ((2, 2), (4, 4))
+    """
+    grid, maps = _maps_behind(reading, layer, positions)
+    found = {_strides(grid, shape) for shape in maps if math.prod(shape) > 1}
+    return tuple(sorted((s for s in found if math.prod(s) > 1), key=math.prod))
+
+
+def _maps_behind(reading: Reading, layer: str, positions: int) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The grid of a layer's output, empty if it is not known, and those of all maps of as many axes behind it."""
+    trace = reading.trace
+    grid: tuple[int, ...] = ()
+    maps: list[tuple[int, ...]] = []
+    for step in trace.steps if isinstance(trace, Trace) else ():
+        shape = tuple(step.shapes[0][2:]) if step.shapes else ()
+        if not grid:
+            grid = shape if step.module == layer and math.prod(shape) == positions else ()
+        elif len(shape) == len(grid):
+            maps.append(shape)
+    return grid, maps
+
+
+def _strides(grid: tuple[int, ...], coarse: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(1, round(n / m)) for n, m in zip(grid, coarse, strict=True))

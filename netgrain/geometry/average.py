@@ -24,6 +24,7 @@ from netgrain.families.trace import Unsupported
 from netgrain.families.wrapped import Call
 from netgrain.geometry.closed import closed_form_geometry
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.first_layer import entry_of
 from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import random_inputs
 from netgrain.geometry.moment_forms import scaled_with_parts
@@ -298,7 +299,7 @@ def _sampled_at_once(reading: Reading, asked: Options) -> bool:
     """A large input, away from the origin, of a network whose stem can be integrated: then sampling costs less."""
     if math.prod(asked.shape) <= FULL_LIMIT or reading.probe_used(asked.probe, asked.output).at_origin:
         return False
-    return not isinstance(reading.entry(), Reason)
+    return not isinstance(entry_of(reading), Reason)
 
 
 def _remarked(G: Geometry, remark: str) -> Geometry:

@@ -5,6 +5,7 @@ and independent of the rest,
 
     G = Var(W) · Σ_Δ S_Δ Q S_Δᵀ,      Q = E[Σ_o g_o g_oᵀ],      g the gradient at the first layer's output.
 
+Standardised weights, whose rows add up to zero, have one more term (`standardised_forms`).
 Every condition is read off the module (families.reading); one that fails sends it back to plain sampling, with the
 reason.
 
@@ -16,6 +17,7 @@ network as it is, so G = Q ⊗ I exactly, and the mean over entries of the gradi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +32,8 @@ from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
 from netgrain.families.side_by_side import gradients_of_members, rows_of_members
 from netgrain.geometry.forms import Dense, Form
+from netgrain.geometry.standardised_entry import standardised_entry
+from netgrain.geometry.standardised_forms import behind_standardised
 from netgrain.geometry.structured_forms import Kronecker, Spread
 
 
@@ -37,9 +41,18 @@ from netgrain.geometry.structured_forms import Kronecker, Spread
 class FirstLayer(Entry):
     """Where and how x enters: everything that turns gradients at the first layer's output into a geometry."""
 
-    exchangeable: bool  # the family declares that positions may be permuted
-    transposed: Tensor | None  # positions of the transposed image, where the family declares that it may be transposed
+    exchangeable: bool = False  # the family declares that positions may be permuted
+    transposed: Tensor | None = (
+        None  # positions of the transposed image, where the family declares that it may be transposed
+    )
     by_symmetry: bool = False  # rows are gradients at the input, through the layer's own weights: nothing is integrated
+
+    @property
+    def law_text(self) -> str:
+        """The law of its weights in words."""
+        if not self.row:
+            return self.law.text
+        return f"standardised rows of {self.row}, sd {math.sqrt(self.law.variance * (1 - 1 / self.row)):.4g}"
 
     @property
     def scale(self) -> float:
@@ -91,6 +104,8 @@ class FirstLayer(Entry):
         """The geometry over inputs from the second moment Q at the layer's output."""
         if self.exchangeable and self.positions > 1:
             source = _exchanged(source)
+        if self.row:
+            return behind_standardised(source, self.stem, self.copies, self.order)
         core = source if self.stem is None else Spread(source, self.stem)
         return Kronecker(core, self.copies, self.order)
 
@@ -109,9 +124,15 @@ def _exchanged(source: Form) -> Form:
     return Dense.from_pieces(pieces, source.counts) if source.parts else Dense(pieces[0])
 
 
+def entry_of(reading: Reading) -> Entry | Reason:
+    """The one layer through which x enters, also where its weights are standardised."""
+    entry = reading.entry()
+    return standardised_entry(reading) or entry if isinstance(entry, Reason) else entry
+
+
 def first_layer_of(reading: Reading) -> FirstLayer | Reason:
     """The layer through which x enters, ready to be averaged over, or why it is not."""
-    entry = reading.entry()
+    entry = entry_of(reading)
     if isinstance(entry, Reason):
         return entry
     exchangeable = bool(getattr(reading.model, "exchangeable_tokens", False))

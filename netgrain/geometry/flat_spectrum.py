@@ -15,6 +15,7 @@ from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Form
+from netgrain.geometry.standardised_forms import Contrasts
 from netgrain.geometry.structured_forms import Kronecker
 
 RANK = 0.5  # share of d that the effective rank of a flat spectrum exceeds
@@ -63,6 +64,8 @@ def flat_spectrum(form: Form, trace: Estimate, rank: Estimate, *, kept: bool = F
         if not least > max(RANK * d, math.sqrt(d)):  # NaN, where the sample cannot tell, is no proof
             return None
     core = form.core if isinstance(form, Kronecker) else form
+    if isinstance(form, Contrasts):
+        core = form.contrast  # the mean over channels sees less
     largest = _strongest(core.batched(), trace.value / d)
     # what was kept of a sketch has no parts, and noise only makes its largest eigenvalue larger: rank ≥ d / largest
     most = min(1 / RANK if kept else LEADS, d**0.25)  # of a few directions each is seen by itself

@@ -63,6 +63,10 @@ class Form(ABC):
         """The entries G_pp, shape (size,)."""
         return self.dense().diagonal()
 
+    def entries(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """The entries G_pq at some pairs of positions, shape (pairs,)."""
+        return self.dense()[rows, columns]
+
     def part_traces(self) -> Tensor:
         """tr A_i, shape (parts,)."""
         return torch.tensor([self.part(i).trace() for i in range(self.parts)], dtype=torch.float64)

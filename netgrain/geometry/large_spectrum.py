@@ -20,16 +20,19 @@ WHOLE = 2  # iterations with all rows
 SPARE = 8  # vectors beside those that are asked for
 
 
-def leading_pairs(source: Factored, stem: ConvStem, k: int) -> tuple[Tensor, Tensor]:
-    """The k leading eigenvalues and eigenvectors (k, inputs) of the spread matrix, in float64."""
+def leading_pairs(source: Factored, stem: ConvStem, k: int, *, centred: bool = False) -> tuple[Tensor, Tensor]:
+    """The k leading eigenvalues and eigenvectors (k, inputs) of the spread matrix, in float64.
+
+    centred: that of weights whose rows add up to zero (standardised_forms).
+    """
     generator = torch.Generator().manual_seed(0)
     rows = source.rows.float()
     size = min(k + SPARE, stem.size)
     X = torch.linalg.qr(torch.randn(stem.size, size, generator=generator))[0].T
     few = _reduced(rows, generator)
     for used in [few] * CHEAP + [rows] * WHOLE:
-        X = torch.linalg.qr(times_spread(used, stem, X).T)[0].T.contiguous()
-    Y = times_spread(rows, stem, X)
+        X = torch.linalg.qr(times_spread(used, stem, X, centred=centred).T)[0].T.contiguous()
+    Y = times_spread(rows, stem, X, centred=centred)
     values, turn = torch.linalg.eigh((X.double() @ Y.double().T).mul(source.weight))
     vectors = (turn.T.flip(0) @ X.double())[:k]
     return values.flip(0)[:k].clamp(min=0), vectors / vectors.norm(dim=1, keepdim=True)
@@ -47,13 +50,18 @@ def _reduced(rows: Tensor, generator: torch.Generator) -> Tensor:
     return reduced
 
 
-def times_spread(rows: Tensor, stem: ConvStem | None, X: Tensor) -> Tensor:
-    """Σ_Δ S_Δ rowsᵀ rows S_Δᵀ x for every row x of X, some vectors at a time; rowsᵀ rows x without a stem."""
+def times_spread(rows: Tensor, stem: ConvStem | None, X: Tensor, *, centred: bool = False) -> Tensor:
+    """Σ_Δ S_Δ rowsᵀ rows S_Δᵀ x for every row x of X, some vectors at a time; rowsᵀ rows x without a stem.
+
+    centred: minus the same of the mean over Δ.
+    """
     if stem is None:
         return (X @ rows.T) @ rows
     found = []
     for some in X.split(4):
         seen = stem.gather(some)
+        if centred:
+            seen -= seen.mean(1, keepdim=True)
         moved = (seen.flatten(0, 1) @ rows.T) @ rows
         found.append(stem.scatter(moved.reshape(seen.shape)))
     return torch.cat(found)

@@ -120,6 +120,14 @@ class Lattice(Form):
     def diagonal(self) -> Tensor:
         return self.classes.scattered(self.blocks.diagonal(dim1=1, dim2=2)[:, None])[0]
 
+    def entries(self, rows: Tensor, columns: Tensor) -> Tensor:
+        count, n = self.classes.members.shape
+        places = torch.empty(self.size + 1, dtype=torch.int64)
+        places[self.classes.members.flatten()] = torch.arange(count * n)
+        mine, theirs = places[rows], places[columns]
+        found = self.blocks[mine // n, mine % n, theirs % n]
+        return torch.where(mine // n == theirs // n, found, 0.0)
+
     def trace(self) -> float:
         return float(self.blocks.diagonal(dim1=1, dim2=2).sum())
 

@@ -11,14 +11,16 @@ class Projection:
 
     Parameters
     ----------
-    kind : {"lattice", "diagonal", "alike"}
-        Offsets that are multiples of a period, the diagonal alone, or all positions treated alike.
+    kind : {"lattice", "diagonal", "alike", "cells"}
+        Offsets that are multiples of a period, the diagonal alone, all positions treated alike, or
+        those inside a cell that have the same place in the strides behind it.
     share : float
-        Share of ‖G‖² inside, as distinct members show it.
+        Share of ‖G‖² inside, as distinct members show it (for cells, the squared Corr of what is
+        kept with G).
     error : float
         Its standard error over members.
     period : tuple of int, default ()
-        Of the lattice, in input positions.
+        Of the lattice, or size of a cell, in input positions.
 
     Examples
     --------
@@ -36,5 +38,6 @@ class Projection:
             "lattice": f"where positions differ by multiples of {' x '.join(map(str, self.period))}",
             "diagonal": "on the diagonal over positions",
             "alike": "what treats all positions alike",
+            "cells": f"what treats positions alike inside cells of {' x '.join(map(str, self.period))}",
         }[self.kind]
         return f"kept {where}: a share of {self.share:.3f} ± {self.error:.3f} of ‖G‖² lies there"

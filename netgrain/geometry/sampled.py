@@ -17,7 +17,8 @@ from netgrain.families.origin import Resolved
 from netgrain.families.probes import Gaussian, Origin
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
-from netgrain.families.sizes import lattices, operations
+from netgrain.families.sizes import lattices, operations, strides_behind
+from netgrain.geometry.cells import Partition
 from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as, schedule
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
 from netgrain.geometry.gradient_rows import Rows, random_inputs
@@ -48,6 +49,7 @@ MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
 LONG = 1e10  # operations of a member of a large input from which its members run on all cores: a quarter of a second
 PER_WEIGHT, PER_TENSOR = 360, 8e6  # the work of drawing one weight and of making one tensor, in operations
+COARSER, CELLS = 4, 2  # cells are so many strides of the first pool wide, and so many sizes of them are tried
 CHUNK_VMAPPED = 32  # members of a unit that computes them in one pass
 
 
@@ -157,7 +159,7 @@ def _ends(reading: Reading, asked: Options, resolved: Resolved, outputs: int) ->
     if plan.by_symmetry:
         symmetries.insert(0, "entries exchanged")
         return _Ends(plan, head, Integration("symmetries", plan.name, symmetries=tuple(symmetries)))
-    integration = Integration("first layer", plan.name, plan.law.text, resolved.at_origin, tuple(symmetries))
+    integration = Integration("first layer", plan.name, plan.law_text, resolved.at_origin, tuple(symmetries))
     if asked.goal is None or resolved.at_origin or asked.first_layer != "auto":
         return _Ends(plan, head, integration)
     if math.prod(asked.shape) > MOST_PILOTED:
@@ -235,17 +237,33 @@ def _streamed(
     if plan is None:
         return StreamedReduction(math.prod(rows.shape), 1 / points, keep=keep, memory=memory)
     grid, periods = lattices(reading, plan.name, (plan.positions,) if plan.stem is None else plan.stem.out)
+    standardised = (plan.copies, plan.order) if plan.row else None
     return StreamedReduction(
         plan.positions,
         plan.scale / points * (1.0 if bias is None else bias.scale.value),
         stem=plan.stem,
         grid=grid,
         periods=periods,
+        partitions=_partitions(reading, plan, grid) if plan.stem is not None else (),
+        standardised=standardised,
         around=lambda core: Kronecker(core, plan.copies, plan.order),
         keep=keep,
         memory=memory,
         goal=0.0 if tolerance is None else 1 - tolerance,
     )
+
+
+def _partitions(reading: Reading, plan: FirstLayer, grid: tuple[int, ...]) -> tuple[Partition, ...]:
+    """Cells of the strides behind the first layer that are several times the first of them, whose phases stay apart.
+
+    A window of the first pool reaches half a stride beyond its cell.
+    """
+    strides = strides_behind(reading, plan.name, plan.positions)
+    if not strides:
+        return ()
+    phases = strides[0]
+    cells = [s for s in strides if all(n >= COARSER * p for n, p in zip(s, phases, strict=True))]
+    return tuple(Partition(grid, cell, phases, tuple(p // 2 for p in phases)) for cell in cells[:CELLS])
 
 
 def _most_members(reading: Reading, points: int) -> int:

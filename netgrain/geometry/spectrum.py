@@ -18,6 +18,7 @@ from netgrain.geometry.large_spectrum import leading_pairs
 from netgrain.geometry.lattice import Lattice, lattice_of
 from netgrain.geometry.probed import Probed
 from netgrain.geometry.products import Products
+from netgrain.geometry.standardised_forms import Centred, Contrasts
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 
@@ -64,10 +65,15 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
     if isinstance(form, Kronecker):
         inner = decompose(form.core, None if k is None else math.ceil(k / form.copies))
         return Spectrum(inner.values, inner.vectors, form.copies, inner.complete)
+    if isinstance(form, Contrasts):
+        return _of_channels(form, k)
     if isinstance(form, Probed):
         return decompose(form.whole, FEW if k is None and form.size > FULL_LIMIT else k)
     if isinstance(form, Spread) and isinstance(form.source, Factored) and form.size > FULL_LIMIT:
         values, vectors = leading_pairs(form.source, form.stem, FEW if k is None else k)
+        return settled(values, vectors, complete=False)
+    if isinstance(form, Centred) and isinstance(form.source, Factored) and form.size > FULL_LIMIT:
+        values, vectors = leading_pairs(form.source, form.stem, FEW if k is None else k, centred=True)
         return settled(values, vectors, complete=False)
     if isinstance(form, Separated) and form.size > FULL_LIMIT and (lattice := lattice_of(form)) is not None:
         return decompose(lattice, k)
@@ -83,6 +89,26 @@ def decompose(form: Form, k: int | None = None) -> Spectrum:
         return _leading(form, 64 if k is None else k)
     values, vectors = torch.linalg.eigh(form.dense())
     return settled(values.flip(0).clamp(min=0), vectors.T.flip(0), complete=True)
+
+
+def _of_channels(form: Contrasts, k: int | None) -> Spectrum:
+    """Through the spectra over positions of the mean over channels and of the contrasts between them."""
+    found = [(places, decompose(block, k)) for places, block in form.spaces]
+    values, vectors = [], []
+    for places, spectrum in found:
+        for place in places:
+            along = torch.zeros(form.copies, len(spectrum.values), form.size // form.copies, dtype=torch.float64)
+            along[place] = spectrum.vectors
+            values.append(spectrum.values)
+            vectors.append(form.from_channels(along))
+    joined, order = torch.cat(values).sort(descending=True, stable=True)
+    complete = all(spectrum.complete for _, spectrum in found)
+    # beyond the last value that every block knows, one of them may have more
+    known = len(joined)
+    if not complete:
+        least = max(float(spectrum.values[-1]) for _, spectrum in found if not spectrum.complete)
+        known = int((joined >= least).sum())
+    return settled(joined[:known], torch.cat(vectors)[order[:known]], complete=complete)
 
 
 def _from_rows(form: Factored) -> Spectrum:

@@ -19,9 +19,10 @@ from netgrain.families.calls import with_output
 from netgrain.families.members import forward, member, model_dtype
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer
-from netgrain.geometry.forms import Factored, Form
+from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import Rows
 from netgrain.geometry.large_spectrum import times_spread
+from netgrain.geometry.standardised_forms import behind_standardised
 from netgrain.geometry.structured_forms import Spread
 from netgrain.runtime.randomness import derived_seed
 from netgrain.runtime.units import Outcome
@@ -102,34 +103,48 @@ def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBi
     unit = max(float(r.abs().max()) for r in rows) or 1.0  # gradients of 1e-17 or 1e9 are squared in float32
     own, rows = [g / unit for g in own], [r / unit for r in rows]
     other = [
-        _through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
+        through_other_weights(plan, r, len(g) // plan.copies, derived_seed(seed, "stem", i))
         for i, (r, g) in enumerate(zip(rows, own, strict=True))
     ]
     squares = [torch.stack([g.double().square().sum() for g in found]) for found in (own, other)]
     # the trace through other weights is known on average
-    expected = torch.tensor([_core(plan, r).trace() for r in rows], dtype=torch.float64) * plan.copies
+    expected = torch.tensor([_trace(plan, r) for r in rows], dtype=torch.float64)
     along = torch.zeros(2, len(members), dtype=torch.float64)
     for i in range(len(members)):
         rest = torch.cat([*rows[i + 1 :], *rows[:i]][:OTHERS])
         for k, found in enumerate((own, other)):
-            along[k, i] = (found[i] * times_spread(rest, plan.stem, found[i])).double().sum() / squares[k].sum()
+            along[k, i] = along_geometry(plan, rest, found[i]) / squares[k].sum()
     return StemBias(_ratio(squares[0], expected), _ratio(*along))
 
 
-def _through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: int) -> Tensor:
+def through_other_weights(plan: FirstLayer, rows: Tensor, points: int, seed: int) -> Tensor:
     """The gradient at the input, had it come through fresh weights of the layer; rows: (points · channels, size)."""
     g = rows.reshape(points, -1, rows.shape[1])
     generator = torch.Generator().manual_seed(seed)
     entries = 1 if plan.stem is None else math.prod(plan.stem.kernel)
     weights = torch.randn(g.shape[1], plan.copies, entries, generator=generator)
+    if plan.row:
+        weights -= weights.mean((1, 2), keepdim=True)
     moved = torch.einsum("oce,pon->pcen", weights * math.sqrt(plan.law.variance), g).flatten(0, 1)
     return moved[:, 0] if plan.stem is None else plan.stem.scatter(moved)
 
 
-def _core(plan: FirstLayer, rows: Tensor) -> Form:
-    """What one copy of the input sees of the integrated geometry, summed over points."""
+def _trace(plan: FirstLayer, rows: Tensor) -> float:
+    """Of the integrated geometry, summed over points."""
     source = Factored(rows, plan.law.variance)
-    return source if plan.stem is None else Spread(source, plan.stem)
+    if plan.row:
+        return behind_standardised(source, plan.stem, plan.copies, plan.order).trace()
+    return plan.copies * (source if plan.stem is None else Spread(source, plan.stem)).trace()
+
+
+def along_geometry(plan: FirstLayer, rows: Tensor, g: Tensor) -> Tensor:
+    """Σ gᵀGg for the integrated G of some rows, up to the variance of weights; g: (points · copies, inputs of one)."""
+    independent = (g * times_spread(rows, plan.stem, g)).double().sum()
+    if not plan.row:
+        return independent
+    common = g.reshape(-1, plan.copies, g.shape[1]).sum(1)
+    seen = common if plan.stem is None else plan.stem.window_sums(common)
+    return independent - (seen @ rows.T).double().square().sum() / plan.row
 
 
 def _ratio(a: Tensor, b: Tensor) -> Estimate:

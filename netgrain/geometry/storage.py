@@ -12,18 +12,22 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
+from netgrain.geometry.cells import Cells, Partition
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.lattice import Lattice, ResidueClasses
 from netgrain.geometry.probed import Probed
 from netgrain.geometry.provenance import Provenance
+from netgrain.geometry.standardised_forms import Centred, Contrasts
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.packed import read_packed, write_packed
 
 LAYOUT = 2  # of the file; a newer one is refused, not guessed at
 READABLE = (1, 2)  # layout 1 held sentences in the place of facts
-KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed"}
+KINDS = {"dense", "factored", "spread", "separated", "kronecker", "lattice", "probed", "centred", "contrasts"}
+KINDS |= {"cells", "same"}
+INSIDE = ("source", "core", "whole", "spread", "contrast", "mean")  # names of forms inside forms
 
 
 T = TypeVar("T")
@@ -49,7 +53,7 @@ def save(contents: Contents, path: str | Path) -> Path:
         "scale_error": contents.scale_error,
         "full_trace": None if trace is None else [trace.value, trace.stderr, trace.n],
         "about": asdict(contents.about),
-        "form": _describe(contents.form, tensors, ""),
+        "form": _describe(contents.form, tensors, "", {}),
     }
     return write_packed(path, "geometry", header, tensors)
 
@@ -84,7 +88,7 @@ def _contents(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Pa
         )
     trace = header["full_trace"]
     return Contents(
-        _rebuild(header["form"], tensors, ""),
+        _rebuild(header["form"], tensors, "", {}),
         tuple(header["input_shape"]),
         Provenance.from_dict(header["about"]),
         float(header["scale_error"]),
@@ -100,12 +104,20 @@ def _check_whole(found: Contents) -> None:
         raise ValueError(f"a matrix of size {found.form.size} over inputs of shape {found.input_shape}")
 
 
-def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, Any]:
-    """A form as JSON, its tensors put into `tensors` under dotted names."""
+def _describe(form: Form, tensors: dict[str, Tensor], prefix: str, written: dict[int, str]) -> dict[str, Any]:
+    """A form as JSON, its tensors put into `tensors` under dotted names; one that stands in two places, once."""
 
     def keep(name: str, tensor: Tensor) -> None:
-        tensors[prefix + name] = tensor
+        # one tensor may stand in several forms, which safetensors refuses
+        shared = any(tensor.data_ptr() == other.data_ptr() for other in tensors.values())
+        tensors[prefix + name] = tensor.clone() if shared else tensor
 
+    def inside(name: str) -> dict[str, Any]:
+        return _describe(getattr(form, name), tensors, f"{prefix}{name}.", written)
+
+    if id(form) in written:
+        return {"kind": "same", "as": written[id(form)]}
+    written[id(form)] = prefix
     if isinstance(form, Dense):
         keep("matrix", form.matrix)
         keep("per_part", form.per_part)
@@ -120,14 +132,25 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
         return {
             "kind": "spread",
             "stem": asdict(form.stem),
-            "source": _describe(form.source, tensors, prefix + "source."),
+            "source": inside("source"),
         }
+    if isinstance(form, Centred):
+        return {
+            "kind": "centred",
+            "stem": asdict(form.stem),
+            "spread": inside("spread"),
+            "source": inside("source"),
+        }
+    if isinstance(form, Contrasts):
+        keep("order", form.order)
+        blocks = {name: inside(name) for name in ("contrast", "mean") if getattr(form, name) is not None}
+        return {"kind": "contrasts", "copies": form.copies, **blocks}
     if isinstance(form, Kronecker):
         keep("order", form.order)
-        return {"kind": "kronecker", "copies": form.copies, "core": _describe(form.core, tensors, prefix + "core.")}
+        return {"kind": "kronecker", "copies": form.copies, "core": inside("core")}
     if isinstance(form, Separated):
         for k, factor in enumerate(form.factors):
-            keep(f"axis{k}", factor.clone())  # equal axes may share one tensor, which safetensors refuses
+            keep(f"axis{k}", factor)
         return {"kind": "separated", "axes": len(form.factors)}
     if isinstance(form, Lattice):
         keep("blocks", form.blocks)
@@ -135,20 +158,34 @@ def _describe(form: Form, tensors: dict[str, Tensor], prefix: str) -> dict[str, 
         if form.pieces is not None:
             keep("pieces", form.pieces)
         return {"kind": "lattice", "grid": list(form.classes.grid), "period": list(form.classes.period)}
+    if isinstance(form, Cells):
+        keep("sums", form.sums)
+        keep("per_part", form.per_part)
+        if form.pieces is not None:
+            keep("pieces", form.pieces)
+        return {"kind": "cells", **asdict(form.partition)}
     if isinstance(form, Probed):
         for name in ("products", "traces", "per_part"):
             keep(name, getattr(form, name))
-        return {"kind": "probed", "whole": _describe(form.whole, tensors, prefix + "whole.")}
+        return {"kind": "probed", "whole": inside("whole")}
     raise TypeError(f"no file layout for {type(form).__name__}")
 
 
 def _kinds(spec: dict[str, Any]) -> set[str]:
     """The kinds of a described form and of those inside it."""
-    inside = [_kinds(spec[name]) for name in ("source", "core", "whole") if name in spec]
+    inside = [_kinds(spec[name]) for name in INSIDE if name in spec]
     return {spec["kind"]}.union(*inside)
 
 
-def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> Form:
+def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str, built: dict[str, Form]) -> Form:
+    if spec["kind"] == "same":
+        return built[spec["as"]]
+    inside = {name: _rebuild(spec[name], tensors, f"{prefix}{name}.", built) for name in INSIDE if name in spec}
+    built[prefix] = _built(spec, tensors, prefix, inside)
+    return built[prefix]
+
+
+def _built(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str, inside: dict[str, Form]) -> Form:
     if spec["kind"] == "dense":
         return Dense(tensors[prefix + "matrix"], tensors.get(prefix + "pieces"), tensors[prefix + "per_part"])
     if spec["kind"] == "factored":
@@ -157,22 +194,31 @@ def _rebuild(spec: dict[str, Any], tensors: dict[str, Tensor], prefix: str) -> F
             raise ValueError(f"rows of shape {tuple(rows.shape)}")
         return Factored(rows, spec["scale"], per_part, tuple(spec["rows_per_part"]))
     if spec["kind"] == "spread":
-        sizes = spec["stem"]
-        stem = ConvStem(
-            spatial=tuple(sizes["spatial"]),
-            kernel=tuple(sizes["kernel"]),
-            stride=tuple(sizes["stride"]),
-            padding=tuple((lo, hi) for lo, hi in sizes["padding"]),
-            dilation=tuple(sizes["dilation"]),
-        )
-        return Spread(_rebuild(spec["source"], tensors, prefix + "source."), stem)
+        return Spread(inside["source"], _stem(spec["stem"]))
+    if spec["kind"] == "centred":
+        return Centred(inside["spread"], inside["source"], _stem(spec["stem"]))
+    if spec["kind"] == "contrasts":
+        return Contrasts(inside["contrast"], inside.get("mean"), spec["copies"], tensors[prefix + "order"])
     if spec["kind"] == "separated":
         return Separated(tuple(tensors[f"{prefix}axis{k}"] for k in range(spec["axes"])))
     if spec["kind"] == "lattice":
         classes = ResidueClasses(tuple(spec["grid"]), tuple(spec["period"]))
         blocks, pieces = tensors[prefix + "blocks"], tensors.get(prefix + "pieces")
         return Lattice(classes, blocks, pieces, tensors[prefix + "per_part"])
+    if spec["kind"] == "cells":
+        partition = Partition(*(tuple(spec[name]) for name in ("grid", "cell", "phases", "shift")))
+        return Cells(partition, tensors[prefix + "sums"], tensors.get(prefix + "pieces"), tensors[prefix + "per_part"])
     if spec["kind"] == "probed":
         products, traces, per_part = (tensors[prefix + name] for name in ("products", "traces", "per_part"))
-        return Probed(_rebuild(spec["whole"], tensors, prefix + "whole."), products, traces, per_part)
-    return Kronecker(_rebuild(spec["core"], tensors, prefix + "core."), spec["copies"], tensors[prefix + "order"])
+        return Probed(inside["whole"], products, traces, per_part)
+    return Kronecker(inside["core"], spec["copies"], tensors[prefix + "order"])
+
+
+def _stem(sizes: dict[str, Any]) -> ConvStem:
+    return ConvStem(
+        spatial=tuple(sizes["spatial"]),
+        kernel=tuple(sizes["kernel"]),
+        stride=tuple(sizes["stride"]),
+        padding=tuple((lo, hi) for lo, hi in sizes["padding"]),
+        dilation=tuple(sizes["dilation"]),
+    )

@@ -250,12 +250,17 @@ class Kronecker(Form):
             return self.copies * self.core.norm2_of(other.core)
         return super().norm2_of(other)
 
+    def norm2(self) -> float:
+        return self.copies * self.core.norm2()
+
     def batched(self, parts: int = MOST_PARTS) -> Kronecker:
         return self.around(self.core.batched(parts))
 
     def pairwise(self, other: Form) -> Tensor:
         if isinstance(other, Kronecker) and self.same_layout(other):
             return self.copies * self.core.pairwise(other.core)
+        if self.size > DENSE_LIMIT and not isinstance(other, Kronecker):
+            return other.pairwise(self).T
         return super().pairwise(other)
 
     def same_layout(self, other: Form) -> bool:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import netgrain as ng
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import Dense, Factored, Form
 from netgrain.geometry.provenance import ProbeUsed, Provenance
+from netgrain.geometry.standardised_forms import behind_standardised
 from netgrain.geometry.structured_forms import Kronecker, Separated, Spread
 
 GRIDS = [(12,), (3, 4), (4, 3), (2, 2, 3), (3, 1, 4), (1, 12)]
@@ -40,10 +42,30 @@ def geometries() -> dict[str, ng.Geometry]:
         "spread": _geometry(
             Kronecker(Spread(Factored.of_members(_rows(8, 2, 16)), stem), 2, torch.arange(32)), (2, 4, 4)
         ),
+        "standardised": _geometry(
+            behind_standardised(Factored.of_members(_rows(8, 2, 16)), stem, 2, torch.arange(32)), (2, 4, 4)
+        ),
         "batches": _geometry(
             Dense.from_pieces(torch.stack([_psd(24, i) for i in range(8)]), torch.arange(1, 9)), (24,)
         ),
     }
+
+
+class Standardised(nn.Conv2d):
+    """Weights of mean zero and variance gain²/N in every row, as timm's ScaledStdConv2d computes them."""
+
+    def __init__(self, channels: int, out: int, kernel: int, gain: float = 1.5, **sizes: int) -> None:
+        super().__init__(channels, out, kernel, **sizes)
+        self.gain = nn.Parameter(torch.full((out, 1, 1, 1), gain))
+        self.scale = self.weight[0].numel() ** -0.5
+
+    def weights(self) -> Tensor:
+        rows = self.weight.reshape(1, self.out_channels, -1)
+        made = F.batch_norm(rows, None, None, weight=(self.gain * self.scale).view(-1), training=True, momentum=0.0)
+        return made.reshape_as(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weights(), self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 def _factors(axes: tuple[int, ...], terms: int, seed: int = 0) -> tuple[Tensor, ...]:

@@ -5,6 +5,7 @@ import torch
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import DENSE_LIMIT, Dense, Factored, Form
+from netgrain.geometry.standardised_forms import behind_standardised
 from netgrain.geometry.structured_forms import Kronecker, Spread
 from netgrain.runtime.errors import NetgrainError
 
@@ -33,6 +34,13 @@ def forms() -> dict[str, Form]:
         "spread": Spread(Factored.of_members(_rows(6, 2, STEM.out_size), 0.3), STEM),
         "spread in copies": Kronecker(
             Spread(Factored.of_members(_rows(6, 2, STEM.out_size)), STEM), 2, torch.arange(40).flip(0)
+        ),
+        "standardised": behind_standardised(
+            Factored.of_members(_rows(6, 2, STEM.out_size)), STEM, 2, torch.arange(40).flip(0)
+        ),
+        "standardised patches": behind_standardised(Factored.of_members(_rows(6, 3, 4)), None, 3, order),
+        "standardised, one channel": behind_standardised(
+            Factored.of_members(_rows(6, 2, STEM.out_size)), STEM, 1, torch.arange(20)
         ),
     }
 

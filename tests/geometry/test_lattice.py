@@ -46,6 +46,8 @@ def test_blocks_are_the_masked_matrix(grid: tuple[int, ...], period: tuple[int, 
     assert torch.allclose(found.dense(), want)
     assert torch.allclose(found.matvec(V), V @ want)
     assert torch.allclose(found.diagonal(), want.diagonal())
+    i, j = torch.cartesian_prod(torch.arange(found.size), torch.arange(found.size)).T
+    assert torch.allclose(found.entries(i, j), want.flatten())
     assert found.trace() == pytest.approx(float(want.trace()))
     assert found.inner(found) == pytest.approx(float(want.square().sum()))
     assert found.inner(Dense(want + 1)) == pytest.approx(float((want * (want + 1)).sum()))

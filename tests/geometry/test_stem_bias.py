@@ -11,10 +11,12 @@ from netgrain.families.members import member
 from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
+from netgrain.geometry.forms import Factored
 from netgrain.geometry.gradient_rows import Rows
 from netgrain.geometry.random_head import RandomHead, random_head_of
-from netgrain.geometry.stem_bias import StemBias, StemRows, stem_bias
+from netgrain.geometry.stem_bias import StemBias, StemRows, along_geometry, stem_bias, through_other_weights
 from netgrain.runtime.randomness import derived_seed
+from tests.geometry.networks import Standardised
 
 SHAPE = (1, 6, 6)
 
@@ -75,6 +77,34 @@ def test_near_the_origin_nothing_is_wrong() -> None:
     found = measured(ng.Gaussian(1e-4))
     assert abs(found.scale.value - 1) < 4 * found.scale.stderr
     assert found.within(0.01) == (abs(found.scale.value - 1) <= math.sqrt(0.02) + 2 * found.scale.stderr)
+
+
+def test_standardised_weights_of_a_linear_network_have_no_bias() -> None:
+    """Gradients behind the layer do not depend on it: only its law enters, and rows of it add up to zero."""
+
+    def linear() -> nn.Module:
+        return nn.Sequential(Standardised(2, 3, 3, padding=1), nn.Flatten(), nn.Linear(48, 2))
+
+    reading = read(linear, (2, 4, 4))
+    plan, head = first_layer_of(reading), random_head_of(reading, "all")
+    assert isinstance(plan, FirstLayer)
+    assert isinstance(head, RandomHead)
+    rows = StemRows(linear, 0, (2, 4, 4), ng.Gaussian(1.0), 2, "all", plan, torch.device("cpu"), head)
+    found = rows.one_by_one(range(60))
+    bias = stem_bias(plan, 0, found)
+    inside = torch.zeros(3, 4, 4)
+    inside[:, 1:3, 1:3] = torch.randn(3, 2, 2)  # of windows that lie inside the image: constant images are hidden
+    other = through_other_weights(plan, inside.flatten(1), 1, seed=0)
+    assert abs(float(other.sum())) < 1e-5 * float(other.abs().sum())
+    for ratio in (bias.scale, bias.along):
+        assert abs(ratio.value - 1) < 4 * ratio.stderr
+        assert ratio.stderr < 0.05
+    # a bias of one part in N would be seen if the term of the rows were forgotten in one of both
+    g, r = found[0].arrays["own"][:2], found[1].arrays["rows"]
+    G = plan.form(Factored(r)).dense()
+    assert float(along_geometry(plan, r, g)) == pytest.approx(
+        float(g.double().flatten() @ G @ g.double().flatten()), rel=1e-5
+    )
 
 
 def test_the_verdict() -> None:

@@ -7,10 +7,14 @@ import pytest
 import torch
 
 import netgrain as ng
+from netgrain.families.convolution import ConvStem
+from netgrain.geometry.cells import Cells, Partition
 from netgrain.geometry.forms import Form
+from netgrain.geometry.standardised_forms import Contrasts
+from netgrain.geometry.streamed import StreamedReduction
 from netgrain.geometry.structured_forms import Kronecker, Separated
-from netgrain.runtime.packed import write_packed
-from tests.geometry.networks import _closed_form, _factors, _separated, geometries
+from netgrain.runtime.packed import read_packed, write_packed
+from tests.geometry.networks import _closed_form, _factors, _geometry, _separated, geometries
 
 
 @pytest.mark.quick
@@ -115,6 +119,33 @@ def test_a_file_brings_it_back(form: Form, tmp_path: Path) -> None:
     assert torch.equal(back.matrix(), G.matrix())
     assert type(back.form) is type(form)
     assert (repr(back), back.about) == (repr(G), G.about)
+
+
+def test_a_form_that_stands_in_two_places_is_written_once(tmp_path: Path) -> None:
+    G = geometries()["standardised"]
+    path = G.save(tmp_path / "G.safetensors")
+    _, tensors = read_packed(path, "geometry")
+    assert [name for name in tensors if name.endswith("rows")] == ["contrast.source.rows"]
+    assert torch.equal(ng.Geometry.load(path).matrix(), G.matrix())
+
+
+def test_cells_behind_standardised_weights(tmp_path: Path) -> None:
+    stem = ConvStem((8, 8), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    partition = Partition((8, 8), (4, 4), (2, 2), (1, 1))
+    reduction = StreamedReduction(
+        64, 1.0, stem=stem, grid=(8, 8), partitions=(partition,), standardised=(2, torch.arange(128)), goal=0.9999
+    )
+    torch.manual_seed(0)
+    for _ in range(8):
+        reduction.add(torch.randn(20, 64))
+    form = reduction.finish()[0]
+    assert isinstance(form, Contrasts)
+    assert isinstance(form.contrast.whole.source, Cells)
+    G = _geometry(form, (2, 8, 8))
+    back = ng.Geometry.load(G.save(tmp_path / "G.safetensors"))
+    assert torch.equal(back.matrix(), G.matrix())
+    assert (repr(back), back.effective_rank) == (repr(G), G.effective_rank)
+    assert back.form.mean.whole.spread is back.form.contrast.whole
 
 
 def test_a_file_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:

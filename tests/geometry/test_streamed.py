@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
+from netgrain.geometry.cells import Cells, Partition
 from netgrain.geometry.correlation import correlation, fidelity
 from netgrain.geometry.forms import Dense, Factored
 from netgrain.geometry.lattice import Lattice
 from netgrain.geometry.probed import Probed
-from netgrain.geometry.streamed import StreamedReduction
+from netgrain.geometry.standardised_forms import Contrasts, behind_standardised
+from netgrain.geometry.streamed import StreamedReduction, members_needed
 from netgrain.geometry.structured_forms import Kronecker, Spread
 
 STEM = ConvStem((16, 16), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
@@ -137,3 +139,119 @@ def test_a_lattice_that_would_not_fit_is_not_tried() -> None:
         reduction.add(r)
     chosen = reduction.best().projection
     assert chosen is None or chosen.kind != "lattice"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("stem", [STEM, None])
+def test_standardised_weights_without_projection(channels: int, stem: ConvStem | None) -> None:
+    if stem is None and channels == 1:
+        return  # one weight that is its own mean
+    rows = members(on_lattice(), 5)  # too few to judge a projection
+    order = torch.arange(channels * (64 if stem is None else stem.size)).flip(0)
+    reduction = StreamedReduction(64, 0.25, stem=stem, standardised=(channels, order))
+    for r in rows:
+        reduction.add(r)
+    plain = behind_standardised(Factored.of_members(rows.double(), 0.25), stem, channels, order)
+    form, _ = reduction.finish()
+    V = torch.randn(3, plain.size, dtype=torch.float64)
+    assert torch.allclose(form.matvec(V), plain.matvec(V), rtol=1e-4, atol=1e-4)
+    assert form.trace() == pytest.approx(plain.trace(), rel=1e-6)
+    assert torch.allclose(form.part_traces(), plain.part_traces(), rtol=1e-5)
+    assert reduction.corr() == pytest.approx(fidelity(plain), rel=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_standardised_weights_on_a_lattice(channels: int) -> None:
+    truth, order = on_lattice(), torch.arange(256 * channels)
+    rows = members(truth, 12)
+    reduction = StreamedReduction(
+        64, 1 / 6, stem=STEM, grid=(8, 8), periods=((4, 4), (8, 8)), standardised=(channels, order)
+    )
+    for r in rows:
+        reduction.add(r)
+    best = reduction.best()
+    assert best.projection is not None
+    assert best.projection.kind == "lattice"
+    assert abs(best.projection.share - 1) < max(4 * best.projection.error, 1e-3)
+    want = behind_standardised(Dense(truth), STEM, channels, order).dense()
+    form = reduction.finish()[0]
+    dense = form.dense()
+    assert best.corr == pytest.approx(float((dense * want).sum() / dense.norm() / want.norm()), abs=0.02)
+    assert form.trace() == pytest.approx(float(dense.trace()))
+    assert form.norm2() == pytest.approx(float(dense.square().sum()), rel=1e-4)
+
+
+def test_standardised_weights_whose_rows_do_not_fit() -> None:
+    rows, order = members(on_lattice(), 12), torch.arange(512)
+    reduction = StreamedReduction(64, 1 / 6, stem=STEM, keep=3, memory=64 * 8 * 4 * 5, standardised=(2, order))
+    for r in rows:
+        reduction.add(r)
+    form, trace = reduction.finish()
+    want = behind_standardised(Factored.of_members(rows.double(), 1 / 6), STEM, 2, order)
+    assert trace is not None
+    assert trace.value == pytest.approx(want.trace(), rel=1e-5)
+    assert isinstance(form, Contrasts)
+    assert form.size == 512
+
+
+PARTITION = Partition((8, 8), (4, 4), (2, 2), (1, 1))
+
+
+def in_cells() -> Tensor:
+    """A positive matrix that treats positions of a class alike, with far pairs that are all joined."""
+    generator = torch.Generator().manual_seed(1)
+    level = torch.rand(len(PARTITION.sizes), 3, generator=generator, dtype=torch.float64)
+    return (level @ level.T)[PARTITION.labels][:, PARTITION.labels] * 0.1 + 0.5 * torch.eye(64).double()
+
+
+@pytest.mark.parametrize("standardised", [None, (2, torch.arange(512))])
+def test_cells_take_the_place_of_many_members(standardised: tuple[int, Tensor] | None) -> None:
+    truth = in_cells()
+    rows = members(truth, 16, rows=3)
+
+    def corr_of(reduction: StreamedReduction) -> tuple[float, float]:
+        for r in rows:
+            reduction.add(r)
+        form = reduction.finish()[0]
+        if standardised is None:
+            want = STEM.push(truth)
+        else:
+            want = behind_standardised(Dense(truth), STEM, *standardised).dense()
+        dense = form.dense()
+        return reduction.corr(), float((dense * want).sum() / dense.norm() / want.norm())
+
+    def reduction(partitions: tuple[Partition, ...], goal: float) -> StreamedReduction:
+        return StreamedReduction(
+            64, 1 / 3, stem=STEM, grid=(8, 8), periods=((4, 4), (8, 8)), partitions=partitions,
+            standardised=standardised, goal=goal,
+        )  # fmt: skip
+
+    with_cells = reduction((PARTITION,), 0.999)
+    expected, found = corr_of(with_cells)
+    projection = with_cells.best().projection
+    assert projection is not None
+    assert (projection.kind, projection.period) == ("cells", (8, 8))
+    assert expected == pytest.approx(found, abs=0.03)  # one standard error is taken off
+    _, without = corr_of(reduction((), 0.999))
+    assert found > without + 0.02
+    # where a few more members are enough, nothing is projected
+    modest = StreamedReduction(64, 1 / 3, stem=STEM, partitions=(PARTITION,), standardised=standardised, goal=0.9)
+    assert corr_of(modest)[0] < 0.9
+    assert modest.best().projection is None
+    assert members_needed(modest.corr(), 16, 0.9) < 32
+
+
+def test_cells_are_not_taken_where_they_do_not_hold_the_truth() -> None:
+    smooth = torch.exp(-((torch.arange(8)[:, None] - torch.arange(8)) ** 2) / 2.0).double()
+    reduction = StreamedReduction(64, 1.0, stem=STEM, grid=(8, 8), partitions=(PARTITION,), goal=0.9999)
+    for r in members(torch.kron(smooth, smooth), 24):
+        reduction.add(r)
+    assert reduction.best().projection is None
+
+
+def test_members_that_a_goal_takes() -> None:
+    assert members_needed(0.9, 10, 0.9) == pytest.approx(10)
+    assert members_needed(0.9, 10, 0.99) == pytest.approx(10 * (1 / 0.81 - 1) / (1 / 0.9801 - 1))
+    assert members_needed(0.0, 10, 0.99) == math.inf
+    assert isinstance(Cells.piece(PARTITION, torch.ones(1, 64)), Tensor)
