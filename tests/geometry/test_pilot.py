@@ -3,12 +3,12 @@
 import math
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 import netgrain as ng
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.pilot import PilotComparison, decisive
-from tests.random_layers import Gated
 
 
 def test_the_first_layer_is_integrated_where_members_show_that_it_may() -> None:
@@ -55,10 +55,18 @@ def test_what_is_shown_and_what_is_left_open() -> None:
 
 
 def test_the_scale_of_a_local_closed_form_is_that_of_members() -> None:
-    """A gated unit on few inputs: the shape is right and the scale is not."""
+    """Branches that end in activations: the shape is right, and the scale is that of members."""
+
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.tanh(self.one(x)) + torch.relu(self.other(x)) + x
 
     def make() -> nn.Sequential:
-        return nn.Sequential(nn.Linear(6, 32), nn.GELU(), Gated(nn.Linear(32, 64), nn.SiLU(), -1), nn.Linear(32, 40))
+        return nn.Sequential(nn.Linear(6, 32), nn.GELU(), Branches(), nn.Linear(32, 40))
 
     G = ng.average_geometry(make, (6,), probe=ng.Gaussian(1.0), tolerance=0.05, workers=1)
     plain = ng.average_geometry(make, (6,), probe=ng.Gaussian(1.0), members=200, probes=4, seed=7, workers=1)
