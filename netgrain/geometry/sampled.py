@@ -103,14 +103,16 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
         )
     give_up = large and asked.tolerance is None
     about = collect(stream, about, take, corr, stops=stops, tolerance=asked.goal, bar=bar, give_up=give_up)
-    if isinstance(reduction, StreamedReduction):
-        chosen = reduction.best()
-        about = replace(about, expected=chosen.corr, projection=chosen.projection)
     form, full_trace = reduction.finish()
+    full_rank = None
+    if isinstance(reduction, StreamedReduction):
+        chosen, full_rank = reduction.best(), reduction.full_rank
+        kept = full_rank is None or asked.goal is None or chosen.corr >= 1 - asked.goal
+        about = replace(about, expected=chosen.corr, projection=chosen.projection, reached=about.reached and kept)
     about = replace(about, remarks=(*about.remarks, *_remarks(about)))
     error = 0.0 if ends.plan is None or ends.plan.by_symmetry else ends.plan.law.error
     error = error if ends.bias is None else math.hypot(error, ends.bias.scale.stderr)
-    return Geometry(form, shape, about, error, full_trace)
+    return Geometry(form, shape, about, error, full_trace, full_rank)
 
 
 def check_member(

@@ -42,16 +42,17 @@ class Contents:
     about: Provenance
     scale_error: float
     full_trace: Estimate | None
+    full_rank: Estimate | None = None
 
 
 def save(contents: Contents, path: str | Path) -> Path:
     tensors: dict[str, Tensor] = {}
-    trace = contents.full_trace
     header = {
         "layout": LAYOUT,
         "input_shape": list(contents.input_shape),
         "scale_error": contents.scale_error,
-        "full_trace": None if trace is None else [trace.value, trace.stderr, trace.n],
+        "full_trace": _as_list(contents.full_trace),
+        "full_rank": _as_list(contents.full_rank),
         "about": asdict(contents.about),
         "form": _describe(contents.form, tensors, "", {}),
     }
@@ -86,14 +87,22 @@ def _contents(header: dict[str, Any], tensors: dict[str, Tensor], path: str | Pa
         raise NetgrainError(
             f"{path} holds a matrix of kind '{min(unknown)}', which this netgrain does not know; use a newer version."
         )
-    trace = header["full_trace"]
     return Contents(
         _rebuild(header["form"], tensors, "", {}),
         tuple(header["input_shape"]),
         Provenance.from_dict(header["about"]),
         float(header["scale_error"]),
-        None if trace is None else Estimate(float(trace[0]), float(trace[1]), int(trace[2])),
+        _from_list(header["full_trace"]),
+        _from_list(header.get("full_rank")),  # older files have none
     )
+
+
+def _as_list(number: Estimate | None) -> list[float] | None:
+    return None if number is None else [number.value, number.stderr, number.n]
+
+
+def _from_list(stored: list[float] | None) -> Estimate | None:
+    return None if stored is None else Estimate(float(stored[0]), float(stored[1]), int(stored[2]))
 
 
 def _check_whole(found: Contents) -> None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.cells import Cells, Partition
-from netgrain.geometry.correlation import applied, distinct_pairs, fidelity, jackknife_one
+from netgrain.geometry.correlation import applied, distinct_pairs, effective_rank, fidelity, jackknife_one
 from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Dense, Factored, Form, members_in_turn
 from netgrain.geometry.lattice import Lattice, ResidueClasses
@@ -79,6 +79,7 @@ class StreamedReduction:
         self.inputs = size if stem is None else stem.size
         self.standardised, self.goal = standardised, goal
         self.members = 0
+        self.full_rank: Estimate | None = None  # of all members, where only leading directions could be kept
         self._unit: float | None = None
         self._best: tuple[int, Candidate] | None = None
         self._rows: list[Tensor] = []
@@ -269,7 +270,12 @@ class StreamedReduction:
         centred = self._centred(spread, sketched)
         kept = [None if block is None else self._kept(block) for block in (spread, centred)]
         assert kept[0] is not None
-        form = around(self._joined(kept[0], kept[1]))
+        truncated = self._joined(kept[0], kept[1])
+        plain = self._plain(_unwritten(self.inputs))
+        alike = plain.inner(truncated) / math.sqrt(plain.norm2() * plain.norm2_of(truncated) or 1.0)
+        self._best = (self.members, replace(best, corr=best.corr * min(alike, 1.0)))
+        self.full_rank = effective_rank(around(plain))
+        form = around(truncated)
         return form, self._full_trace(form)
 
     def _kept(self, form: Form) -> Form:

@@ -58,6 +58,8 @@ class Geometry(SymmetricMatrix):
         Relative standard error of a common factor, such as a measured variance of weights.
     full_trace : Estimate, optional
         The whole trace, where only the leading directions were kept.
+    full_rank : Estimate, optional
+        The effective rank of the whole matrix, likewise.
 
     See Also
     --------
@@ -78,6 +80,7 @@ class Geometry(SymmetricMatrix):
 
     scale_error: float = 0.0
     full_trace: Estimate | None = None
+    full_rank: Estimate | None = None
 
     @classmethod
     def from_matrix(cls, matrix: Tensor, input_shape: Sequence[int] | None = None) -> Geometry:
@@ -133,6 +136,8 @@ class Geometry(SymmetricMatrix):
     @cached_property
     def effective_rank(self) -> Estimate:
         """Number of directions that carry the geometry, (tr G)² / ‖G‖²; d for the identity."""
+        if self.full_rank is not None:
+            return self.full_rank
         if self.full_trace is not None:
             return Estimate(self.full_trace.value**2 / self.form.norm2(), math.nan, self.members)
         return correlation.effective_rank(self.form)
@@ -479,7 +484,8 @@ class Geometry(SymmetricMatrix):
         Path
             Where it is.
         """
-        return save(Contents(self.form, self.input_shape, self.about, self.scale_error, self.full_trace), path)
+        contents = Contents(self.form, self.input_shape, self.about, self.scale_error, self.full_trace, self.full_rank)
+        return save(contents, path)
 
     @staticmethod
     def load(path: str | Path) -> Geometry:
@@ -502,7 +508,9 @@ class Geometry(SymmetricMatrix):
         """
 
         def build(found: Contents) -> Geometry:
-            made = Geometry(found.form, found.input_shape, found.about, found.scale_error, found.full_trace)
+            made = Geometry(
+                found.form, found.input_shape, found.about, found.scale_error, found.full_trace, found.full_rank
+            )
             repr(made)  # a damaged provenance shows here
             return made
 

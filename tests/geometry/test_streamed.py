@@ -8,7 +8,7 @@ from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.cells import Cells, Partition
-from netgrain.geometry.correlation import correlation, fidelity
+from netgrain.geometry.correlation import correlation, effective_rank, fidelity
 from netgrain.geometry.forms import Dense, Factored
 from netgrain.geometry.lattice import Lattice
 from netgrain.geometry.probed import Probed
@@ -255,3 +255,22 @@ def test_members_that_a_goal_takes() -> None:
     assert members_needed(0.9, 10, 0.99) == pytest.approx(10 * (1 / 0.81 - 1) / (1 / 0.9801 - 1))
     assert members_needed(0.0, 10, 0.99) == math.inf
     assert isinstance(Cells.piece(PARTITION, torch.ones(1, 64)), Tensor)
+
+
+def test_a_sketch_knows_what_it_left_out() -> None:
+    """A flat spectrum of which four directions are kept: rank of the whole, Corr of what is there."""
+    rows = members(on_lattice(), 40, rows=2)
+    whole, sketch = StreamedReduction(64, 1.0, stem=STEM), StreamedReduction(64, 1.0, stem=STEM, keep=4, memory=1)
+    for r in rows:
+        whole.add(r)
+        sketch.add(r)
+    full, _ = whole.finish()
+    form, trace = sketch.finish()
+    assert trace is not None
+    assert trace.value == pytest.approx(full.trace())
+    assert sketch.full_rank is not None
+    assert sketch.full_rank.value == pytest.approx(effective_rank(full).value)
+    kept, all_of_it = form.dense(), full.dense()
+    alike = float((kept * all_of_it).sum() / kept.norm() / all_of_it.norm())
+    assert alike < 0.7
+    assert sketch.corr() == pytest.approx(alike * whole.corr(), rel=1e-4)
