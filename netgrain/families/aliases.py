@@ -8,6 +8,7 @@ used again. What no such step describes (a transposed view, say) cannot be used 
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import getitem
@@ -48,26 +49,37 @@ def with_item(x: Tensor, key: Any, value: Any) -> Tensor:
 
 
 class Aliases:
-    """All tensors of a recording by the memory that they use."""
+    """All tensors of a recording by the memory that they use, as long as somebody else holds them."""
 
     def __init__(self) -> None:
-        self._sharing: dict[int, list[Tensor]] = {}
+        self._sharing: dict[int, list[weakref.ref[Tensor]]] = {}
         self._behind: dict[int, list[Patch]] = {}
 
     def hold(self, t: Tensor) -> None:
         """From now on t belongs to the recording."""
-        sharing = self._sharing.setdefault(_storage(t), [])
-        if not any(t is other for other in sharing):
-            sharing.append(t)
+        if not any(t is other for other in self._all_in(t)):
+            self._sharing.setdefault(_storage(t), []).append(weakref.ref(t))
+
+    def forget(self, number: int) -> None:
+        """A tensor of this id is gone."""
+        self._behind.pop(number, None)
 
     def shares(self, t: Tensor) -> bool:
         """Whether a tensor of the recording uses the memory of t."""
-        return _storage(t) in self._sharing
+        return bool(self._all_in(t))
+
+    def _all_in(self, t: Tensor) -> list[Tensor]:
+        """Tensors of the recording in the memory of t; others that had the same address before are gone."""
+        place = _storage(t)
+        alive = [other for held in self._sharing.get(place, ()) if (other := held()) is not None]
+        if place in self._sharing:
+            self._sharing[place] = [weakref.ref(other) for other in alive]
+        return alive
 
     def write(self, t: Tensor, where: str) -> None:
         """The numbers of t changed: those that share them fall behind, t itself does not."""
         self._behind.pop(id(t), None)
-        others = [o for o in self._sharing.get(_storage(t), []) if o is not t]
+        others = [o for o in self._all_in(t) if o is not t]
         if not others:
             return
         touched = torch.zeros(t.untyped_storage().nbytes() // t.element_size(), dtype=torch.bool)

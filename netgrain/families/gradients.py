@@ -22,14 +22,16 @@ def gradients(
     X: Tensor,  # (points, *input_shape)
     output: Output = "all",
     at: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None,
+    at_once: int = POINTS_AT_ONCE,
 ) -> Tensor:
     """∇ₓ of each chosen output at each point, shape (points · outputs, *shape of what is differentiated).
 
-    ``at`` replaces the input by another place of the network: it maps a batch x to (outputs, tensor there).
+    ``at`` replaces the input by another place of the network: it maps a batch x to (outputs, tensor there). ``at_once``
+    points share a pass.
     """
     refuse_inference_mode()
     pieces = []
-    for points in X.split(POINTS_AT_ONCE):
+    for points in X.split(at_once):
         with torch.enable_grad():
             if at is None:
                 place = points.detach().requires_grad_(True)

@@ -8,6 +8,7 @@ from netgrain.families.reading import Reading
 from netgrain.families.trace import WEIGHTED, Trace, weights_in
 
 UNKNOWN = 5e9  # operations of a network that cannot be traced
+UNKNOWN_BYTES = 2**27  # what a point takes in it
 
 
 def operations(reading: Reading) -> float:
@@ -36,6 +37,21 @@ def operations(reading: Reading) -> float:
             each = math.prod(largest[1:])
             total += 2 * each * math.prod(step.shapes[0]) / 2
     return total or UNKNOWN
+
+
+def bytes_of_a_point(reading: Reading) -> int:
+    """What a pass forward and back holds for one point: the outputs of all steps, in single precision.
+
+    >>> from torch import nn
+    >>> from netgrain.families.reading import read
+    >>> bytes_of_a_point(read(lambda: nn.Sequential(nn.Linear(3, 5), nn.ReLU()), (3,)))
+    40
+    """
+    trace = reading.trace
+    if not isinstance(trace, Trace):
+        return UNKNOWN_BYTES
+    # the trace has two inputs
+    return sum(4 * math.prod(shape) // 2 for step in trace.steps for shape in step.shapes)
 
 
 def lattices(

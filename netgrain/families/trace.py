@@ -10,6 +10,7 @@ meta device would import its compiler first, which takes seconds.)
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -210,7 +211,8 @@ class _Watch(TorchFunctionMode):
         self.refs: dict[int, Ref] = {id(self.x): Ref(-1)}
         self.stand_in = any(t.is_meta for t in self.tensors)
         self.gradients = not any(t.requires_grad for t in self.tensors)  # else a graph would be kept
-        self.alive: list[Any] = [self.x]  # so that no id is used twice
+        self.alive: dict[int, weakref.ref[Tensor]] = {}  # what is known by its id; forgotten with its tensor
+        self.kept: list[Tensor] = []  # constants into which something computed from x was written
         self.aliases = Aliases()
         self.aliases.hold(self.x)
         self.calls: list[tuple[str, str]] = []
@@ -267,7 +269,8 @@ class _Watch(TorchFunctionMode):
         given: Any = None if name in ABOUT_SHAPES else replaced((args, kwargs), Tensor, self._argument)
         out = function(*args, **kwargs)
         outputs = list(every(out, Tensor))
-        self.alive.extend(outputs)  # an id freed now could be taken for something else later
+        for t in outputs:
+            self._follow(t)
         self._follow_weights(name, (args, kwargs), outputs)
         for item, t in enumerate(outputs if given is not None else ()):
             self.made[id(t)] = Computed(function, name, given[0], given[1], item), t._version
@@ -307,11 +310,24 @@ class _Watch(TorchFunctionMode):
     def _keep(self, step: Step, outputs: list[Tensor]) -> None:
         self.steps.append(step)
         for item, t in enumerate(outputs):
+            if id(t) in self.made or id(t) in self.sources:
+                self.kept.append(t)  # a constant no more: views of it would pass for constants if it were gone
             self.refs[id(t)] = Ref(step.index, item)
-            self.alive.append(t)
+            self._follow(t)
             self.aliases.hold(t)
         if step.index == self.last:
             raise _Enough
+
+    def _follow(self, t: Tensor) -> None:
+        """Know t by its id for as long as it lives: the id may be given to another tensor then."""
+        number = id(t)
+        if number not in self.alive:
+            self.alive[number] = weakref.ref(t, lambda _: self._forget(number))
+
+    def _forget(self, number: int) -> None:
+        for known in (self.alive, self.refs, self.made, self.sources):
+            known.pop(number, None)
+        self.aliases.forget(number)
 
     def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.stand_in:

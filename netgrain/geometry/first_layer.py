@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from netgrain.families.convolution import ConvStem
 from netgrain.families.ends import Entry
-from netgrain.families.gradients import cut_at, gradients
+from netgrain.families.gradients import POINTS_AT_ONCE, cut_at, gradients
 from netgrain.families.outputs import Output
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
@@ -62,13 +62,19 @@ class FirstLayer(Entry):
         return self.law.variance / (1 if self.transposed is None else 2)
 
     def rows(
-        self, model: nn.Module, points: Tensor, output: Output, call: Callable[[Tensor], Tensor] | None = None
+        self,
+        model: nn.Module,
+        points: Tensor,
+        output: Output,
+        call: Callable[[Tensor], Tensor] | None = None,
+        at_once: int = POINTS_AT_ONCE,
     ) -> Tensor:
         """Gradients at the layer's output, (points · outputs · channels, positions); call: what the model is run by."""
         if self.by_symmetry:
-            return self._by_copies(gradients(call or model, points, output))
+            return self._by_copies(gradients(call or model, points, output, at_once=at_once))
         layer = model.get_submodule(self.name)
-        return self.as_rows(layer, gradients(model, points, output, at=lambda x: cut_at(call or model, layer, x)))
+        found = gradients(model, points, output, at=lambda x: cut_at(call or model, layer, x), at_once=at_once)
+        return self.as_rows(layer, found)
 
     def rows_of_members(self, models: Sequence[nn.Module], points: Tensor, output: Output) -> Tensor:
         """The same for several members side by side, (members, points · outputs · channels, positions)."""

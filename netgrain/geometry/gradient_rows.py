@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.gradients import gradients
+from netgrain.families.gradients import POINTS_AT_ONCE, gradients
 from netgrain.families.members import Family, member, model_dtype
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
@@ -49,6 +49,7 @@ class Rows(MembersAtPoints):
     plan: FirstLayer | None
     device: torch.device
     head: RandomHead | None = None
+    at_once: int = POINTS_AT_ONCE  # points of one pass
 
     def points(self, i: int) -> Tensor:
         found = super().points(i)
@@ -60,11 +61,12 @@ class Rows(MembersAtPoints):
         points = self.points(i).to(self.device, model_dtype(model))
         if self.head is not None:
             call = self.head.on(model, derived_seed(self.seed, "head", i))
-            rows = gradients(call, points) if self.plan is None else self.plan.rows(model, points, "all", call)
-            return self._outcome(i, rows.flatten(1))
+            if self.plan is None:
+                return self._outcome(i, gradients(call, points, at_once=self.at_once).flatten(1))
+            return self._outcome(i, self.plan.rows(model, points, "all", call, self.at_once).flatten(1))
         if self.plan is None:
-            return self._outcome(i, gradients(model, points, self.output).flatten(1))
-        return self._outcome(i, self.plan.rows(model, points, self.output))
+            return self._outcome(i, gradients(model, points, self.output, at_once=self.at_once).flatten(1))
+        return self._outcome(i, self.plan.rows(model, points, self.output, at_once=self.at_once))
 
     def side_by_side(self, members: range) -> list[Outcome]:
         """Several members in one pass."""

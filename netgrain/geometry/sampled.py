@@ -11,13 +11,13 @@ from functools import partial
 from torch import Tensor, nn
 
 from netgrain.families.failures import SHAPE_ADVICE
-from netgrain.families.gradients import check_deterministic, check_differentiable
+from netgrain.families.gradients import POINTS_AT_ONCE, check_deterministic, check_differentiable
 from netgrain.families.members import Family, check_family, family_name
 from netgrain.families.origin import Resolved
 from netgrain.families.probes import Gaussian, Origin
 from netgrain.families.reading import Reading
 from netgrain.families.reasons import Reason
-from netgrain.families.sizes import lattices, operations, strides_behind
+from netgrain.families.sizes import bytes_of_a_point, lattices, operations, strides_behind
 from netgrain.geometry.cells import Partition
 from netgrain.geometry.collecting import CHUNK, about_sample, collect, kept_as, schedule
 from netgrain.geometry.first_layer import FirstLayer, first_layer_of
@@ -42,6 +42,7 @@ from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Engine, Outcome
 
 MOST_PILOTED = FULL_LIMIT  # inputs up to which plainly sampled members judge an integrated first layer
+PASS_SHARE = 4  # of the memory budget, one part in so many is for the pass of a member
 ROWS_SHARE = 3  # of the memory budget, one part in so many is for rows
 LARGE_AHEAD = 2  # units per worker of a large input that may be finished before their turn
 LARGE_START = 4  # members of a large input after which to look for the first time
@@ -66,7 +67,10 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     if via is None and large and _is_long(reading, count) and most_workers() > 1:
         via = Processes()
     ends = _ends(reading, asked, resolved, outputs)
-    rows = Rows(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head)
+    rows = Rows(
+        *(make, asked.seed, shape, resolved.probe, count, asked.output, ends.plan, device, ends.head),
+        at_once=_points_at_once(reading, count) if large else POINTS_AT_ONCE,
+    )
     known: list[Outcome] = []
     if ends.to_judge:
         ends, known = _judged_stem(ends, rows, outputs, via, asked)
@@ -271,6 +275,12 @@ def _partitions(reading: Reading, plan: FirstLayer, grid: tuple[int, ...]) -> tu
 def _most_members(reading: Reading, points: int) -> int:
     """What the default tolerance may take, by a fixed model of the cost of a member."""
     return max(LARGE_START, round(WORK / _work(reading, points)))
+
+
+def _points_at_once(reading: Reading, count: int) -> int:
+    """Points of one pass, in passes of equal size that a worker's share of the memory budget holds."""
+    most = max(1, min(POINTS_AT_ONCE, budget() // PASS_SHARE // bytes_of_a_point(reading)))
+    return math.ceil(count / math.ceil(count / most))
 
 
 def _is_long(reading: Reading, points: int) -> bool:

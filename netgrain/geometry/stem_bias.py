@@ -9,11 +9,11 @@ follow. The same pass behind both makes their ratios precise with a few members.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from netgrain.families.calls import with_output
 from netgrain.families.members import forward, member, model_dtype
@@ -75,20 +75,28 @@ class StemRows(Rows):
         assert self.head is not None
         model = member(self.make, self.seed, i, self.device)
         layer = model.get_submodule(self.plan.name)
-        x = self.points(i).to(self.device, model_dtype(model)).requires_grad_(True)
+        points = self.points(i).to(self.device, model_dtype(model))
         call = self.head.on(model, derived_seed(self.seed, "head", i))
-        kept: list[Tensor] = []
-
-        def keep(out: Tensor) -> Tensor:
-            kept.append(out)
-            return out.clone()  # an activation in place may overwrite it
-
-        with torch.enable_grad():
-            y = with_output(layer, lambda: forward(call, x), keep)
-            at_input, at_layer = torch.autograd.grad(y.sum(), (x, kept[0]))
+        found = [_at_both(call, layer, x) for x in points.split(self.at_once)]
+        at_input, at_layer = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         rows = self._outcome(i, self.plan.as_rows(layer, at_layer))
-        own = at_input.detach().float().cpu().flatten(1)[:, self.plan.order].reshape(len(x) * self.plan.copies, -1)
+        own = at_input.float().cpu().flatten(1)[:, self.plan.order].reshape(len(points) * self.plan.copies, -1)
         return Outcome(rows.numbers, {**rows.arrays, "own": own})
+
+
+def _at_both(call: Callable[[Tensor], Tensor], layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients at the input and at the output of a layer."""
+    kept: list[Tensor] = []
+
+    def keep(out: Tensor) -> Tensor:
+        kept.append(out)
+        return out.clone()  # an activation in place may overwrite it
+
+    with torch.enable_grad():
+        x = x.detach().requires_grad_(True)
+        y = with_output(layer, lambda: forward(call, x), keep)
+        at_input, at_layer = torch.autograd.grad(y.sum(), (x, kept[0]))
+    return at_input.detach(), at_layer.detach()
 
 
 def stem_bias(plan: FirstLayer, seed: int, members: Sequence[Outcome]) -> StemBias:
