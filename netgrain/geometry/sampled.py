@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -45,6 +45,7 @@ MOST_PILOTED = FULL_LIMIT  # inputs up to which plainly sampled members judge an
 PASS_SHARE = 4  # of the memory budget, one part in so many is for the pass of a member
 ROWS_SHARE = 3  # of the memory budget, one part in so many is for rows
 LARGE_AHEAD = 2  # units per worker of a large input that may be finished before their turn
+FEWEST_KEPT = 12  # members of a large input that are sampled even if their rows do not fit
 LARGE_START = 4  # members of a large input after which to look for the first time
 MANY_OUTPUTS = 16  # outputs above which one random vector stands for them, also at the origin
 WORK = 6e12  # floating-point operations spent on the default tolerance: about two minutes of one core
@@ -102,9 +103,8 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     bar = Bar(f"sampling {about.model}", asked.members, asked.progress)
     stops = schedule(asked.members)
     if large and asked.members is None:
-        stops = schedule(
-            None, first=LARGE_START, most=_most_members(reading, count) if asked.tolerance is None else None
-        )
+        affordable = _most_members(reading, count) if asked.tolerance is None else None
+        stops = schedule(None, first=LARGE_START, most=_within_memory(affordable, known))
     give_up = large and asked.tolerance is None
     about = collect(stream, about, take, corr, stops=stops, tolerance=asked.goal, bar=bar, give_up=give_up)
     form, full_trace = reduction.finish()
@@ -275,6 +275,14 @@ def _partitions(reading: Reading, plan: FirstLayer, grid: tuple[int, ...]) -> tu
 def _most_members(reading: Reading, points: int) -> int:
     """What the default tolerance may take, by a fixed model of the cost of a member."""
     return max(LARGE_START, round(WORK / _work(reading, points)))
+
+
+def _within_memory(most: int | None, known: Sequence[Outcome]) -> int | None:
+    """No more members than rows fit, which say far more of G than the few directions that a sketch could keep."""
+    if not known:
+        return most
+    fit = max(FEWEST_KEPT, budget() // ROWS_SHARE // (4 * known[0].arrays["rows"].numel()))
+    return fit if most is None else min(most, fit)
 
 
 def _points_at_once(reading: Reading, count: int) -> int:

@@ -86,8 +86,9 @@ class StreamedReduction:
         self._sketch: FrequentDirections | None = None
         self._traces: list[float] = []
         lattices = {p: ResidueClasses(grid, p) for p in periods}
+        strides = 1 if stem is None else math.prod(stem.stride)  # at the input a period has as many more classes
         self._lattices = {
-            p: c for p, c in lattices.items() if 4 * PARTS * c.count * math.prod(c.each) ** 2 <= memory // 4
+            p: c for p, c in lattices.items() if 8 * PARTS * strides * c.count * math.prod(c.each) ** 2 <= memory // 2
         }
         self._sums = {p: torch.zeros(PARTS, c.count, *[math.prod(c.each)] * 2) for p, c in self._lattices.items()}
         self._cells = {p: torch.zeros(PARTS, len(p.sizes) + 1, len(p.sizes)) for p in partitions}

@@ -122,6 +122,12 @@ def most_used() -> int | None:
     return told_by_the_system("self/status", "VmHWM")
 
 
+def give_back() -> None:
+    """Give pages that malloc keeps for later back to the system; forked processes would inherit them."""
+    with suppress(AttributeError, OSError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def begin_to_watch() -> None:
     """Let `most_used` count from what is in use now, in a process that was forked to be measured.
 
@@ -130,8 +136,7 @@ def begin_to_watch() -> None:
     """
     gc.collect()
     gc.freeze()  # what is left is not its own to free
-    with suppress(AttributeError, OSError):  # another C library than glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back()
     with suppress(OSError):  # a kernel without it: the mark stays at what it was when the process was forked
         (PROC / "self/clear_refs").write_text("5")  # 5: sets VmHWM to VmRSS
 

@@ -19,6 +19,7 @@ from netgrain.runtime.answers import Answer, answer, outcome_of
 from netgrain.runtime.backlog import ATTEMPTS, Backlog
 from netgrain.runtime.engine_kinds import EngineKind, positive
 from netgrain.runtime.local import Local
+from netgrain.runtime.memory import give_back
 from netgrain.runtime.threads import one_thread_for_good
 from netgrain.runtime.units import Outcome, Unit, Work
 
@@ -91,6 +92,7 @@ class Processes:
             yield from Local().run(work, units, ahead)
             return
         backlog = Backlog(len(units), ahead=ahead, deadline=self.deadline, attempts=int(self.attempts))
+        give_back()
         crew = [Worker(work, units) for _ in range(min(self.parallel, len(units)))]
         try:
             while not backlog.finished:
