@@ -95,22 +95,22 @@ types: .venv/.dev-installed
 
 check: lint types imports test  ## format, lint, types, arrows between rooms, tests with doctests; CI runs this and test-more
 
-bench: .venv/.dev-installed  ## measure speed and error against plain references (hours for real models; leave the machine alone meanwhile)
+bench: .venv/.vision-installed  ## measure speed and error against plain references (hours for real models; leave the machine alone meanwhile)
 	@$(BIN)/python benchmarks/closed_form.py --widths --out out/bench
 	@$(BIN)/python benchmarks/away_from_origin.py --out out/bench
 	@$(BIN)/python benchmarks/geometry.py --out out/bench
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
 	@$(BIN)/python benchmarks/complexity.py --out out/bench
-	@$(BIN)/python benchmarks/learnability.py --large resnet50 vit_small_patch16_224 --out out/bench
+	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/learnability.py --large resnet50 vit_small_patch16_224 --out out/bench
 	@$(BIN)/python benchmarks/groups.py
 	@$(BIN)/python benchmarks/limit.py --out out/bench
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/engine.py --out out/bench
-	@$(BIN)/python benchmarks/real_models.py --out out/bench
-	@$(BIN)/python benchmarks/real_models.py --reduced --outputs --families 0 --out out/bench
+	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/real_models.py --out out/bench
+	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/real_models.py --reduced --outputs --families 0 --out out/bench
 	@$(BIN)/python benchmarks/random_modules.py --out out/bench
-	@$(BIN)/python benchmarks/attention.py --out out/bench
+	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/attention.py --out out/bench
 
 house: .venv/.dev-installed  ## draw the rooms and their imports for docs/architecture.md, and count what stands in them
 	@$(BIN)/python docs/house.py

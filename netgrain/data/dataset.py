@@ -236,7 +236,8 @@ def standardised(dataset: Dataset, like: Dataset | None = None) -> Dataset:
     """
     mean, std = channel_moments((dataset if like is None else like).X)
     scale = torch.where(std == 0, torch.ones_like(std), std)
-    X = torch.empty_like(dataset.X)
+    # in rows, whatever the order of the old ones: `channels` would copy what it cannot show as a view, and write there
+    X = torch.empty_like(dataset.X, memory_format=torch.contiguous_format)
     for source, target in zip(channels(dataset.X).split(AT_ONCE), channels(X).split(AT_ONCE), strict=True):
         target.copy_((source.double() - mean[:, None]) / scale[:, None])
     table, constant = dataset.X.dim() == 2, int((std == 0).sum())
@@ -295,7 +296,7 @@ def area_resized(X: Tensor, size: int) -> Tensor:
     if h % size == 0 and w % size == 0:
         return X.reshape(n, c, size, h // size, size, w // size).mean((3, 5))
     rows, columns = (_shares(side, size).to(X) for side in (h, w))
-    return torch.einsum("ih,nchw,jw->ncij", rows, X, columns)
+    return torch.einsum("ih,nchw,jw->ncij", rows, X, columns).contiguous()
 
 
 def _shares(n: int, size: int) -> Tensor:

@@ -1,6 +1,7 @@
 """Labelled samples as values, and what may be done to them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from netgrain import data
 from netgrain.data import Dataset, Split, standardised
-from netgrain.data.dataset import area_resized, channel_moments
+from netgrain.data.dataset import area_resized, channel_moments, resized
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -188,3 +189,19 @@ def test_normalised_tables_and_a_constant_third() -> None:
     assert torch.allclose(data.X[:, 0], expected)
     assert data.X[:, 1].tolist() == [0.0, 0.0, 0.0]
     assert standardised(data).X.allclose(data.X, atol=1e-6)  # standardising twice is standardising once
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("size", [5, 12])
+def test_resized_images_are_standardised_whatever_their_order_in_memory(size: int) -> None:
+    """What was averaged to a size that does not divide comes with its axes in another order in memory."""
+    X = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    small = resized(Dataset(X, torch.arange(6) % 2), size)
+    turned = replace(small, X=small.X.mT.contiguous().mT)  # the same images, columns first
+    assert not turned.X.is_contiguous()
+    for images in (small, turned):
+        found = standardised(images).X.double()
+        wanted = (small.X.double() - small.X.double().mean((0, 2, 3), keepdim=True)) / small.X.double().std(
+            (0, 2, 3), keepdim=True, correction=0
+        )
+        assert torch.allclose(found, wanted, atol=1e-5)
