@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from netgrain.geometry.forms import DENSE_LIMIT, Form, no_counts
-from netgrain.geometry.probed import products_of
+from netgrain.geometry.probed import inner_by_products
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ class Cells(Form):
 
     def inner(self, other: Form) -> float:
         if self.size > DENSE_LIMIT:
-            mine = products_of(self)
-            return float((mine * products_of(other)).sum()) / len(mine)
+            return inner_by_products(self, other)
         return float(torch.sum(self.dense() * other.dense()))
 
     def scaled(self, factor: float) -> Cells:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netgrain.families.convolution import ConvStem, Taps
 from netgrain.geometry.forms import DENSE_LIMIT, Factored, Form, no_counts
-from netgrain.geometry.probed import Probed, part_products, products_of
+from netgrain.geometry.probed import Probed, inner_by_products, part_products
 from netgrain.geometry.structured_forms import Separated
 
 ZERO = 1e-12  # entries below this part of the largest one are rounding
@@ -147,8 +147,7 @@ class Lattice(Form):
         if isinstance(other, Factored | Probed):
             return other.inner(self)
         if self.size > DENSE_LIMIT:
-            mine = products_of(self)
-            return float((mine * products_of(other)).sum()) / len(mine)
+            return inner_by_products(self, other)
         return float(torch.sum(self.dense() * other.dense()))
 
     def part_inner(self, other: Form) -> Tensor:

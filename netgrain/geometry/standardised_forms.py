@@ -20,7 +20,7 @@ from torch import Tensor
 
 from netgrain.families.convolution import ConvStem
 from netgrain.geometry.forms import DENSE_LIMIT, MOST_PARTS, Dense, Factored, Form
-from netgrain.geometry.probed import Probed, part_products, products_of
+from netgrain.geometry.probed import Probed, inner_by_products, part_products
 from netgrain.geometry.products import Products
 from netgrain.geometry.structured_forms import SPREAD_PARTS, Kronecker, Spread
 
@@ -72,8 +72,7 @@ class Centred(Form):
 
     def inner(self, other: Form) -> float:
         if self.size > DENSE_LIMIT:
-            mine = products_of(self)
-            return float((mine * products_of(other)).sum()) / len(mine)
+            return inner_by_products(self, other)
         return Dense(self.dense()).inner(Dense(other.dense()))
 
     def scaled(self, factor: float) -> Centred:
@@ -203,8 +202,7 @@ class Contrasts(Form):
         if isinstance(other, Factored):
             return other.inner(self)
         if self.size > DENSE_LIMIT:
-            mine = products_of(self)
-            return float((mine * products_of(other)).sum()) / len(mine)
+            return inner_by_products(self, other)
         return float(torch.sum(self.dense() * other.dense()))
 
     def part_inner(self, other: Form) -> Tensor:

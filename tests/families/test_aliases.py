@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -148,3 +149,18 @@ def test_disjoint_parts_do_not_fall_behind() -> None:
     assert same_entries(whole[patch.key], a)
     assert not same_entries(b, a)
     assert torch.equal(with_item(torch.zeros_like(x), patch.key, a)[:, :2], x[:, :2])
+
+
+def test_a_recording_holds_no_tensor_that_its_module_has_dropped() -> None:
+    dropped = []
+
+    def run(x: Tensor) -> Tensor:
+        wide = x * 2
+        held = weakref.ref(wide)
+        y = wide.sum(-1)
+        del wide
+        dropped.append(held() is None)
+        return y
+
+    record(Net(run), X, outputs=False)
+    assert dropped == [True]

@@ -73,3 +73,10 @@ def test_outputs_that_are_not_finite_are_not_called_stochastic() -> None:
     check_deterministic(Blank(), torch.randn(3, 2))  # told by those who look at the gradients
     with pytest.raises(ng.NetgrainError, match=r"not finite|NaN"):
         ng.geometric_complexity(Blank(), torch.randn(3, 2))
+
+
+def test_points_in_several_passes_have_the_same_gradients() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 2)).requires_grad_(False)
+    X = torch.randn(5, 1, 6, 6)
+    assert torch.allclose(gradients(model, X, at_once=2), gradients(model, X), rtol=1e-5, atol=1e-7)

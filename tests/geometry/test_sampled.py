@@ -138,3 +138,17 @@ def test_a_large_input_of_a_module_that_cannot_be_traced(monkeypatch: pytest.Mon
     monkeypatch.undo()
     H = ng.average_geometry(Looks, (1, 8, 8), members=64, workers=1, progress=False)
     assert ng.corr(G, H).value > 0.95
+
+
+def test_members_end_where_their_rows_do_not_fit() -> None:
+    """Rows of 4 points · 4 channels · 36² positions take 83 kB, so that a third of 12 MB holds 48 members."""
+
+    def make() -> nn.Module:
+        stem, second = nn.Conv2d(1, 4, 3, 2, 1, bias=False), nn.Conv2d(4, 8, 3, 2, 1, bias=False)
+        return nn.Sequential(
+            stem, nn.ReLU(), second, nn.ReLU(), nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Linear(72, 3)
+        )
+
+    with pytest.warns(ng.GrainWarning, match="not reached with 48 members"):
+        G = ng.average_geometry(make, (1, 72, 72), tolerance=0.0005, memory="12 MB", engine="local")
+    assert (G.members, G.full_trace, G.about.reached) == (48, None, False)
