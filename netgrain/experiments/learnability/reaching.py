@@ -151,6 +151,8 @@ def train_until(
     augment: what is done to every batch; the accuracy that ends the training is then that on augmented samples.
     """
     model, tensors = fresh(make, seed, 0, torch.device("cpu"))
+    if X.dim() == 4:  # narrow convolutions take a quarter less time with channels last
+        model, X = model.to(memory_format=torch.channels_last), X.to(memory_format=torch.channels_last)
     state, plateau = optimizer(tensors), Plateau(recipe.patience)
     end, epoch = "epochs", 0
     for epoch in range(1, recipe.epochs + 1):

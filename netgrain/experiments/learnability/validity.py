@@ -1,9 +1,9 @@
 """Predicted and reached accuracy: what is told before training, on many tasks and networks, and what training gives.
 
-Predictions come first and see the training samples alone. Every network is then trained with AdamW until it fits or
-stands still, at the best of several rates (compared on one seed by validation accuracy, with more rates while the best
-is at the edge), and tested on samples that nobody saw. Cost: smoke some seconds, laptop 40 minutes on the tuning tasks,
-overnight six hours on two cores for the verdict tasks, which are run once.
+Predictions see the training samples alone, and nothing of what training gives. Every network is trained with AdamW
+until it fits or stands still, at the best of several rates (compared on one seed by validation accuracy, with more
+rates while the best is at the edge), and tested on samples that nobody saw. Cost: smoke some seconds, laptop 40 minutes
+on the tuning tasks, overnight six hours on two cores for the verdict tasks, which are run once.
 """
 
 from __future__ import annotations
@@ -109,8 +109,6 @@ def run(config: Config, runner: Runner) -> Result:
     pairs = [
         (t, n) for t in tasks for n in networks if NETWORKS[known_name("network", n, NETWORKS)].tables or not t.table
     ]
-    told = runner.map(_told, [_unit("prediction", t, network=n, trial=config.trial) for t, n in pairs], "predictions")
-    plain = runner.map(_told_of_task, [_unit("task", t) for t in tasks], "tasks")
     recipe = {"epochs": config.epochs, "patience": config.patience, "cooling": config.cooling}
     searched = runner.map(
         _trained,
@@ -123,6 +121,8 @@ def run(config: Config, runner: Runner) -> Result:
         for seed in range(1, config.seeds)
     ]
     others = iter(runner.map(_trained, again, "trainings"))
+    told = runner.map(_told, [_unit("prediction", t, network=n, trial=config.trial) for t, n in pairs], "predictions")
+    plain = runner.map(_told_of_task, [_unit("task", t) for t in tasks], "tasks")
     trained = {
         (t.name, n): [found, *(next(others) for _ in range(1, config.seeds))]
         for (t, n), found in zip(pairs, searched, strict=True)
