@@ -15,7 +15,7 @@ from netgrain.auditing.checks import check_options, checked_data
 from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.pages import Document, page
 from netgrain.auditing.places import Place, place_of
-from netgrain.auditing.sections.contract import Report, Sentence, Subject, said
+from netgrain.auditing.sections.contract import Alert, Report, Sentence, Subject, said
 from netgrain.auditing.sections.registry import sections
 from netgrain.families.members import Family
 from netgrain.families.prepared import prepared
@@ -24,6 +24,8 @@ from netgrain.geometry.value import Geometry
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.versions import __version__
+
+MOST_ALERTS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,7 +228,14 @@ def _report(header: dict[str, Any], subject: Subject, bar: Bar) -> dict[str, Any
         bar.advance()
     said = [sentence for section in sections().values() for sentence in section.sentences(report)]
     report["sentences"] = [*said, _how(report)]
+    report["alerts"] = _ranked([alert for section in sections().values() for alert in section.alerts(report)])
     return report
+
+
+def _ranked(alerts: list[Alert]) -> list[Alert]:
+    """Errors first, then warnings, then notes; within a level by what each is worth; at most five."""
+    order = ("error", "warning", "note")
+    return sorted(alerts, key=lambda a: (order.index(a["level"]), -a["weight"]))[:MOST_ALERTS]
 
 
 def _how(r: Report) -> Sentence:

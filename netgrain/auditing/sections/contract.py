@@ -16,6 +16,7 @@ from netgrain.auditing.places import Place
 from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.value import Geometry
+from netgrain.learning.outcome import Learnability
 from netgrain.runtime.randomness import generator_for
 
 Report = Mapping[str, Any]  # plain values by key, as in the JSON file
@@ -39,6 +40,7 @@ class Subject:
     keep: float  # share of the samples that pruning keeps
     seed: int
     device: torch.device
+    expected: Learnability | None = None  # the score that such networks will reach; None without labels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,6 +66,17 @@ def said(text: str, more: str, level: Level = "note") -> Sentence:
     return {"level": level, "text": text, "more": more}
 
 
+class Alert(TypedDict):
+    """Something a person should act on: what it is, the number behind it, what to do, and the tab that shows more."""
+
+    level: Literal["error", "warning", "note"]
+    title: str
+    evidence: str
+    action: str
+    panel: str
+    weight: float  # order among alerts of one level: about how many points of accuracy it is worth
+
+
 class Figure(NamedTuple):
     """One number for the tables: where it is in the report (keys with dots between), and how it is written."""
 
@@ -86,6 +99,7 @@ class Section:
     order: int
     measure: Callable[[Subject], dict[str, Any]]
     sentences: Callable[[Report], list[Sentence]] = lambda _: []
+    alerts: Callable[[Report], list[Alert]] = lambda _: []
     figures: Mapping[str, tuple[Figure, ...]] = field(default_factory=dict)
     panel: str = ""
     title: str = ""
