@@ -175,25 +175,29 @@ class Learnability:
     @property
     def combined(self) -> Estimate | None:
         """The kernel's and the trial's score in one; None without a trial."""
-        if self.trial_score is None:
+        if self.trial is None:
             return None
-        both = combined(self.score, self.trial_score)
-        return Estimate(float(both), max(both.stderr, track_record().combined.standard), both.n)
+        return combined(self._by_samples, self.trial.score, track_record().combined.standard)
 
     @property
     def features_learnt(self) -> bool:
-        """Whether the trial reached more than the kernel, beyond the errors of both."""
-        return self.trial_score is not None and learnt_features(self.score, self.trial_score)
+        """Whether the trial reached more than the kernel, beyond the errors of both and by five points or more."""
+        return self.trial is not None and learnt_features(self._by_samples, self.trial.score)
+
+    @property
+    def _by_samples(self) -> Estimate:
+        """The score with the error of the samples alone."""
+        return Estimate(float(self.score), self.error.samples, self.score.n)
 
     @property
     def warning(self) -> str | None:
         """Why the score should not be trusted; None where nothing speaks against it."""
-        trial = self.trial_score
-        if trial is None or not self.features_learnt:
+        trial, both = self.trial_score, self.combined
+        if trial is None or both is None or not self.features_learnt:
             return None
         return (
             f"features must be learnt here: a short training reaches {_score(trial)}, the kernel {_score(self.score)}; "
-            f"expect {self.measure} between {float(self.score):.2f} and {min(float(trial) + trial.stderr, 1.0):.2f}"
+            f"expect {self.measure} between {float(self.score):.2f} and {min(float(both) + both.stderr, 1.0):.2f}"
         )
 
     @property

@@ -41,7 +41,7 @@ from netgrain.learning.targets import (
     score_of,
     targets_of,
 )
-from netgrain.learning.trials import FEWEST_STEPS, Design, Trial, steps_within, trial_training
+from netgrain.learning.trials import FEWEST_STEPS, UNASKED, Design, Trial, rates_and_steps, trial_training
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
@@ -384,7 +384,7 @@ def _tried(
             raise NetgrainError("trial=True needs a family that makes fresh networks, found one given network.")
         return None, "a given network is read out as it is"
     if trial is None:
-        steps = steps_within(read(make, X.shape[1:], seed))
+        _, steps = rates_and_steps(read(make, X.shape[1:], seed), UNASKED)
         if steps < FEWEST_STEPS:
             return None, f"its cost allows {steps} steps for each rate, and {FEWEST_STEPS} are needed; pass trial=True"
     return trial_training(make, X, targets, design=design, groups=groups, seed=seed, progress=False), ""

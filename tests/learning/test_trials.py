@@ -1,5 +1,7 @@
 """Trial trainings on tasks with a known answer; both designs, groups, edges of the grid, the cost model."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,7 +9,18 @@ from torch import Tensor, nn
 from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.targets import targets_of
-from netgrain.learning.trials import FEWEST_STEPS, STEPS, Trial, combined, steps_within, trial_training
+from netgrain.learning.trials import (
+    ABOVE,
+    BELOW,
+    FEW_RATES,
+    RATES,
+    STEPS,
+    Trial,
+    combined,
+    learnt_features,
+    rates_and_steps,
+    trial_training,
+)
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -77,24 +90,29 @@ def test_edges_of_the_grid_and_misfits_are_named() -> None:
     assert "too small for these samples" in trial(0.01, 0.6).remarks[0]
 
 
-def test_the_cost_sets_the_number_of_steps() -> None:
-    assert steps_within(read(mlp, (6,))) == STEPS
+def test_the_cost_sets_rates_and_steps() -> None:
+    assert rates_and_steps(read(mlp, (6,))) == (RATES, STEPS)
     wide = read(lambda: nn.Sequential(nn.Linear(6, 4000), nn.ReLU(), nn.Linear(4000, 4000), nn.Linear(4000, 2)), (6,))
-    few = steps_within(wide)
-    assert few < FEWEST_STEPS
-    assert steps_within(wide, rates=1) >= 3 * few
-    assert few == int(2e11 / (4 * 50 * (6 * (6 * 4000 + 4000 * 4000 + 8000) + 3e5)))
+    step = 50 * (6 * (6 * 4000 + 4000 * 4000 + 8000) + 3e5)
+    assert rates_and_steps(wide, 2e12) == (FEW_RATES, int(2e12 / step / 2))
+    assert rates_and_steps(wide, 1200 * step) == (RATES, STEPS)
 
 
-def test_both_combined_lie_between_unless_features_are_learnt() -> None:
-    near = combined(Estimate(0.80, 0.03, 100), Estimate(0.82, 0.03, 100))
-    assert float(near) == pytest.approx(0.81)
-    assert near.stderr == pytest.approx(0.03 / 2**0.5)
-    below = combined(Estimate(0.9, 0.02, 100), Estimate(0.5, 0.04, 100))  # a short training that is not there yet
-    assert float(below) == pytest.approx(0.9 * 0.8 + 0.5 * 0.2)
-    assert below.stderr == pytest.approx(0.2)
-    above = combined(Estimate(0.5, 0.02, 100), Estimate(0.9, 0.04, 100))  # features were learnt
-    assert (float(above), above.stderr) == (0.9, 0.04)
+def test_a_trial_that_reaches_more_moves_the_combined_number_beyond_it_and_one_that_reaches_less_hardly() -> None:
+    above = combined(Estimate(0.5, 0.02, 100), Estimate(0.6, 0.04, 50), 0.03)
+    assert float(above) == pytest.approx(0.5 + ABOVE * 0.1)
+    assert above.stderr == pytest.approx(math.sqrt((0.5 * 0.02) ** 2 + (ABOVE * 0.04) ** 2 + 0.03**2))
+    below = combined(Estimate(0.9, 0.02, 100), Estimate(0.5, 0.04, 50), 0.03)
+    assert float(below) == pytest.approx(0.9 - BELOW * 0.4)
+    assert below.stderr == pytest.approx(0.2)  # half of the distance
+    assert float(combined(Estimate(0.9, 0.02, 100), Estimate(1.0, 0.0, 50), 0.03)) == 1.0
+
+
+@pytest.mark.parametrize(("trial", "stderr", "learnt"), [(0.64, 0.0, False), (0.66, 0.0, True), (0.66, 0.04, False)])
+def test_features_are_learnt_where_a_trial_is_five_points_and_its_errors_above(
+    trial: float, stderr: float, learnt: bool
+) -> None:
+    assert learnt_features(Estimate(0.6, 0.0, 100), Estimate(trial, stderr, 50)) is learnt
 
 
 def test_bad_trials_get_one_sentence() -> None:
