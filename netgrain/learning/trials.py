@@ -50,8 +50,8 @@ FITTED = 0.95  # training score below it: the network did not fit its samples
 MOST_SCORED = 2500  # samples that score it: half of what a kernel is decomposed for
 AT_ONCE = 256  # samples of a forward pass
 BEYOND = 1.645  # errors of a difference that is no accident: one-sided, 95%
-# chosen on 74 pairs of 16 tuning tasks: the four pairs in which the trial was that much above the kernel were underrated by
-# 8 points or more, and no others but two ViTs whose trial was too short
+# chosen on 74 pairs of 16 tuning tasks: the four pairs in which the trial was that much above the kernel were
+# underrated by 8 points or more, and no others but two ViTs whose trial was too short
 LEARNT = 0.05
 ABOVE, BELOW = 1.5, 0.13  # weights of the difference in the combined number: least squares over the same pairs
 
