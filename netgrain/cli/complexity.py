@@ -106,7 +106,7 @@ def _measured(
             variants = complexities(
                 network,
                 data.X,
-                data.y,
+                data.y if data.target == "classes" else None,
                 classes=data.classes,
                 estimator=cast("Estimator", estimator),
                 rel_error=rel_error,

@@ -75,9 +75,9 @@ def _predicted(model: str, data: Dataset, trained: WeightOptions, **chosen: Any)
     from netgrain.learning.predictions import learnability as predicted
     from netgrain.models.checkpoints import read_weights
 
-    make = family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
+    make = family_from_text(model, data.shape, outputs=data.outputs)
     network = make if trained.weights is None else trained_model(make, read_weights(trained.weights))
-    return predicted(network, data.X, data.y, classes=data.classes, **chosen)
+    return predicted(network, data.X, data.labels, classes=data.classes, **chosen)
 
 
 def _written(out: Path, found: dict[str, Learnability], places: tuple[Place, ...]) -> Path:

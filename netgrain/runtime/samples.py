@@ -128,6 +128,29 @@ def checked_labels(values: Any, samples: int, outputs: int | None = None, *, log
     return y
 
 
+def checked_numbers(values: Any, samples: int) -> Tensor:
+    """Numbers to predict (samples,) or (samples, outputs): floating-point and finite.
+
+    >>> checked_numbers([[0.5], [2.0]], 2)
+    tensor([0.5000, 2.0000])
+    """
+    y = tensor_of(values, "y")
+    if y.dim() not in (1, 2) or len(y) != samples or y.numel() == 0:
+        raise NetgrainError(
+            f"y has shape {tuple(y.shape)}, expected ({samples},) or ({samples}, outputs): one label for each sample "
+            "of X."
+        )
+    if not y.is_floating_point():
+        raise NetgrainError(f"y holds {y.dtype} values; expected floating-point numbers: pass y.float().")
+    bad = ~torch.isfinite(y.float().reshape(len(y), -1)).all(1)
+    if bool(bad.any()):
+        raise NetgrainError(
+            f"y holds {int(bad.sum())} labels that are NaN or Inf, the first at index {int(bad.nonzero()[0])}; "
+            "drop those samples."
+        )
+    return y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
+
+
 def check_two_classes(y: Tensor, classes: Sequence[str] = ()) -> None:
     """Refuse labels that are all the same: there is nothing to tell apart."""
     if bool((y == y[0]).all()):
