@@ -341,16 +341,17 @@ def resized(dataset: Dataset, size: int) -> Dataset:
     return replace(dataset, X=area_resized(dataset.X, size), note=then(dataset.note, done), features=())
 
 
-def area_resized(X: Tensor, size: int) -> Tensor:
-    """Images (samples, C, H, W) averaged to size × size, every source pixel weighted by the area it shares.
+def area_resized(X: Tensor, size: int | tuple[int, int]) -> Tensor:
+    """Images (samples, C, H, W) averaged to size × size or (height, width), pixels weighted by the area they share.
 
     >>> area_resized(torch.tensor([[[[0.0, 3.0, 6.0]]]]), 2)[0, 0, 0].tolist()  # (0 + 3/2) / 1.5, (3/2 + 6) / 1.5
     [1.0, 5.0]
     """
     n, c, h, w = X.shape
-    if h % size == 0 and w % size == 0:
-        return X.reshape(n, c, size, h // size, size, w // size).mean((3, 5))
-    rows, columns = (_shares(side, size).to(X) for side in (h, w))
+    to_h, to_w = (size, size) if isinstance(size, int) else size
+    if h % to_h == 0 and w % to_w == 0:
+        return X.reshape(n, c, to_h, h // to_h, to_w, w // to_w).mean((3, 5))
+    rows, columns = _shares(h, to_h).to(X), _shares(w, to_w).to(X)
     return torch.einsum("ih,nchw,jw->ncij", rows, X, columns).contiguous()
 
 

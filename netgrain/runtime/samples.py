@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from netgrain.runtime.errors import NetgrainError
 
+FEW_VALUES = 20  # floating-point labels with at most so many values may be classes
 RENUMBER = "np.unique(y, return_inverse=True)[1] numbers them from 0"
 
 
@@ -149,6 +150,16 @@ def checked_numbers(values: Any, samples: int) -> Tensor:
             "drop those samples."
         )
     return y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
+
+
+def may_be_classes(y: Tensor) -> int:
+    """How many different values floating-point labels have, if so few that they may be classes; else 0.
+
+    >>> may_be_classes(torch.tensor([0.0, 1.0, 0.0, 1.0])), may_be_classes(torch.tensor([0.1, 0.7, 0.2, 0.3]))
+    (2, 0)
+    """
+    values = len(torch.unique(y))
+    return values if values <= FEW_VALUES and values <= len(y) / 2 else 0
 
 
 def check_two_classes(y: Tensor, classes: Sequence[str] = ()) -> None:
