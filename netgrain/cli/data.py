@@ -121,7 +121,7 @@ def _geometry_at(
     from netgrain.auditing.places import place_of
 
     data = samples.load(seed)
-    make = family_from_text(model, data.shape)
+    make = family_from_text(model, data.shape, outputs=data.outputs)
     return data, place_of(probe, data.X, members=members, seed=seed).geometry(make, data.shape, seed=seed)
 
 

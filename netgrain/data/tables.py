@@ -53,7 +53,7 @@ def datasets_of_tables(
     y = None if label is None or wanted.target == "none" else joined[label]
     _check_missing(features | ({} if y is None or label is None else {label: y}), name, tables[0])
     X, names, encoded = _numbers(features, name)
-    done = [*notes, *said, *(f"column '{c}' counts the rows and is left out" for c in counting), *encoded]
+    done = [*notes, *said, *(f"column '{c}', which counts the rows, left out" for c in counting), *encoded]
     at = np.cumsum(rows)[:-1]
     y, named = (None, None) if y is None or label is None else with_names(y, known.get(label))
     labels = [None] * len(rows) if y is None else np.split(y, at)

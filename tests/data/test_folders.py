@@ -118,9 +118,7 @@ def test_folders_without_images(tmp_path: Path) -> None:
     with pytest.raises(NetgrainError, match="holds nothing; expected one folder for each class"):
         read(tmp_path)
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(
-        NetgrainError, match=r"holds 1 files and no image; expected one folder for each class, .* or im"
-    ):
+    with pytest.raises(NetgrainError, match=r"holds 1 files and no image; expected one folder for each class"):
         read(tmp_path)
     picture(tmp_path / "cat" / "1.png", [[1, 2]])
     assert read(tmp_path).classes == ("cat",)
