@@ -35,7 +35,7 @@ def load(
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> Dataset:
-    """Samples and their labels from a name, a file, a folder, tensors or a torch data set.
+    """Samples and labels from a name, a file, a folder, tensors or a torch data set.
 
     Parameters
     ----------
