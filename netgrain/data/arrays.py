@@ -68,7 +68,8 @@ def read_tensors(path: Path, *names: str) -> list[Tensor]:
         if array.dtype.kind not in "fiubc":
             raise NetgrainError(f"{path} cannot be read as numbers: the array {name} holds {array.dtype} values.")
     try:
-        return [torch.from_numpy(np.ascontiguousarray(found[name])) for name in names]
+        native = (np.ascontiguousarray(array, array.dtype.newbyteorder("=")) for array in found.values())
+        return [torch.from_numpy(array) for array in native]
     except TypeError as e:  # a width that torch does not have
         raise NetgrainError(f"{path} cannot be read as numbers ({e}); save them as float32.") from e
 

@@ -186,3 +186,9 @@ def test_labels_by_another_name_and_none(tmp_path: Path) -> None:
     with pytest.raises(NetgrainError, match=r"no array size \(arrays found: X, age, labels\)"):
         read(file, label="size")
     assert read(npz(tmp_path, X=TABLE)).target == "none"
+
+
+def test_numbers_of_another_byte_order(tmp_path: Path) -> None:
+    file = npz(tmp_path, X=TABLE.astype(">f4"), y=np.array([0, 1, 1], ">i2"))
+    assert read_tensors(file, "X")[0].tolist() == TABLE.tolist()
+    assert read(file).y.tolist() == [0, 1, 1]
