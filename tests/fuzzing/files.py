@@ -209,14 +209,14 @@ HEADS = ("a", "b", "label", "y", "", "1", "a", "Target", "class=x", "id")
 def draw_csv(rng: Random) -> tuple[bytes, str | None, str | None]:
     """A table of a few rows: sound or not, with a label column that may be missing."""
     separator = rng.choice((",", ",", ";", "\t"))
-    width, sound = rng.choice((1, 2, 3, 3)), rng.random() < 0.5
+    width, sound = rng.choice((3, 3, 2, 1)), rng.random() < 0.7
     lines = [[rng.choice(HEADS) if not sound else f"{'abc'[j]}" for j in range(width)]]
-    for i in range(rng.choice((0, 1, 6, 30))):
+    for i in range(rng.choice((30, 30, 6, 1, 0))):
         lines.append([str(i % (j + 2)) if sound else rng.choice(CELLS) for j in range(width)])
-        if rng.random() < 0.02:
+        if rng.random() > 0.98:
             lines[-1].append("1")
     content = "\n".join(separator.join(line) for line in lines).encode()
-    content = mutated(content, rng) if rng.random() < 0.4 else content
+    content = mutated(content, rng) if rng.random() > 0.7 else content
     target = rng.choice((None, None, "classes", "numbers", "none"))
     return content, rng.choice((None, None, "a", "b", "no")), target
 
@@ -242,6 +242,11 @@ def parquet(pictures: bool) -> bytes:
     sink = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns | {"label": [0, 1, 2] * 4}), sink)
     return sink.getvalue()
+
+
+def draw_parquet(rng: Random) -> bytes:
+    content = parquet(rng.random() < 0.5)
+    return content if rng.random() < 0.3 else mutated(content, rng)
 
 
 def run_parquet(content: bytes, folder: Path) -> bool:
@@ -298,6 +303,6 @@ TARGETS = (
     Target("npy", lambda rng: array_bytes(rng, True), run_npy),
     Target("image folder", draw_picture, run_folder),
     Target("csv", draw_csv, run_csv),
-    Target("parquet", lambda rng: mutated(parquet(rng.random() < 0.5), rng), run_parquet),
+    Target("parquet", draw_parquet, run_parquet),
     Target("archive", draw_archive, run_archive),
 )
