@@ -131,6 +131,7 @@ def _way_in(model: nn.Module, shape: tuple[int, ...]) -> str:
         if shape[2] == expected:
             return "the channels seem to be last: pass X.permute(0, 3, 1, 2)"
         repeat = f", or pass X.repeat(1, {expected}, 1, 1)" if shape[0] == 1 else ""
+        repeat += f" (--channels {expected})" if expected in (1, 3) and shape[0] in (1, 3) else ""
         counted = f"{expected} channel{'s' * (expected > 1)}"
         return f"it takes {counted}, the data have {shape[0]}: make the model for these{repeat}"
     return "make the model for samples of this shape, or bring X into the shape it takes"

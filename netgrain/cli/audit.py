@@ -111,7 +111,7 @@ def compare(
 
 
 def _family(model: str, data: Dataset) -> Family:
-    return family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
+    return family_from_text(model, data.shape, outputs=data.outputs)
 
 
 def _audited(model: str, data: Dataset, **chosen: Any) -> Audit:
@@ -120,7 +120,7 @@ def _audited(model: str, data: Dataset, **chosen: Any) -> Audit:
     return audited(
         _family(model, data),
         data.X,
-        data.y,
+        data.labels,
         name=model,
         data=data.name,
         note=data.note,

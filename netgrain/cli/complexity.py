@@ -79,7 +79,7 @@ def complexity(
     from netgrain.models.checkpoints import read_weights, warn_near_chance
 
     data = trained.load(samples, seed)
-    make = family_from_text(model, data.shape)
+    make = family_from_text(model, data.shape, outputs=data.outputs)
     if trained.weights is None:
         networks: list[Callable[[], nn.Module]] = [partial(member, make, seed, i) for i in range(members or MEMBERS)]
     else:
@@ -106,7 +106,7 @@ def _measured(
             variants = complexities(
                 network,
                 data.X,
-                data.y,
+                data.y if data.target == "classes" else None,
                 classes=data.classes,
                 estimator=cast("Estimator", estimator),
                 rel_error=rel_error,

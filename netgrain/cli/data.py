@@ -41,7 +41,7 @@ def score(
 
     scores = scores_of(G, data.X, centre=True)
     order = scores.argsort(descending=True)
-    per_class = {data.classes[c]: float(scores[data.y == c].mean()) for c in data.y.unique().tolist()}
+    per_class = {name: float(scores[data.labels == c].mean()) for c, name in enumerate(data.classes) if data.counts[c]}
     report: dict[str, Any] = {
         "model": model,
         "data": data.name,
@@ -59,7 +59,8 @@ def score(
         "file": None if out is None else str(out),
     }
     if out is not None:
-        pairs = zip(data.y.tolist(), scores.tolist(), strict=True)
+        labels = [""] * len(data) if data.y is None else data.y.tolist()
+        pairs = zip(labels, scores.tolist(), strict=True)
         _write_csv(out, ("index", "label", "score"), [(i, y, float(f"{s:.9g}")) for i, (y, s) in enumerate(pairs)])
 
     ratio = report["mean"] / report["mean_of_a_random_direction"]
@@ -91,7 +92,8 @@ def prune(
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import prune as kept_by
 
-    kept = kept_by(G, data.X, data.y, keep=keep, per_class=not any_class, centre=True)
+    per_class = data.target == "classes" and not any_class
+    kept = kept_by(G, data.X, data.y, keep=keep, per_class=per_class, centre=True)
     _write_csv(out, ("index",), [(i,) for i in kept.tolist()])
     report = {
         "kept": len(kept),
@@ -102,10 +104,12 @@ def prune(
         "note": data.note,
         "probe": str(G.about.probe),
         "centred": True,
+        "per_class": per_class,
     }
     shown = [
         f"data {data.note}; G {where(G, len(data))}; scores {CENTRED}",
-        f"kept {len(kept)} of {len(data)} samples of {data.name}, written to {out}",
+        f"kept {len(kept)} of {len(data)} samples of {data.name}{', the same share of each class' * per_class}, "
+        f"written to {out}",
     ]
     return Answer(report, shown)
 
@@ -117,7 +121,7 @@ def _geometry_at(
     from netgrain.auditing.places import place_of
 
     data = samples.load(seed)
-    make = family_from_text(model, data.shape)
+    make = family_from_text(model, data.shape, outputs=data.outputs)
     return data, place_of(probe, data.X, members=members, seed=seed).geometry(make, data.shape, seed=seed)
 
 

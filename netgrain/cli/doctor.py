@@ -39,6 +39,7 @@ EXTRAS = {
     "lightning": ("lightning", "the callback for Lightning"),
     "transformers": ("transformers", "the callback for the Trainer of transformers"),
     "tensorboard": ("tensorboard", "logging to TensorBoard"),
+    "tables": ("pyarrow", "parquet files and data sets of Hugging Face"),
     **{kind.extra: (kind.package, f"--engine {kind.name}") for kind in ENGINES.values() if kind.extra and kind.package},
 }
 

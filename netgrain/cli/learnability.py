@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
     from netgrain.learning.outcome import Learnability
     from netgrain.learning.rankings import Place
+    from netgrain.learning.targets import Target
 
 EXAMPLES = """  netgrain learnability mlp --data digits
   netgrain learnability lenet resnet18:width=0.125 --data cifar10 --data-dir data --size 16 --out scores.png
@@ -54,6 +55,11 @@ def learnability(
     from netgrain.learning.rankings import ranking
 
     data = trained.load(samples_from, seed)
+    if data.y is None:
+        raise NetgrainError(
+            f"learnability needs labels, and {data.name} has none; name their column with --label, save them as y, or "
+            "leave --no-label out."
+        )
     found = {
         model: _predicted(model, data, trained, samples=samples, members=members, trial=trial, seed=seed)
         for model in dict.fromkeys(models)
@@ -75,9 +81,10 @@ def _predicted(model: str, data: Dataset, trained: WeightOptions, **chosen: Any)
     from netgrain.learning.predictions import learnability as predicted
     from netgrain.models.checkpoints import read_weights
 
-    make = family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
+    make = family_from_text(model, data.shape, outputs=data.outputs)
     network = make if trained.weights is None else trained_model(make, read_weights(trained.weights))
-    return predicted(network, data.X, data.y, classes=data.classes, **chosen)
+    target: Target = "numbers" if data.target == "numbers" else "classes"
+    return predicted(network, data.X, data.labels, classes=data.classes, target=target, **chosen)
 
 
 def _written(out: Path, found: dict[str, Learnability], places: tuple[Place, ...]) -> Path:

@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
 from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.cli.parsing import check_folder, check_share
-from netgrain.data.sources import format_of, kinds
+from netgrain.data.formats import format_of, kinds
 from netgrain.models.specs import check_name
 from netgrain.runtime.engines import engine_names
 from netgrain.runtime.environment import environment
-from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.memory import checked_memory
 
 if TYPE_CHECKING:
-    from netgrain.data.dataset import Dataset
+    from netgrain.data.dataset import Dataset, Target
     from netgrain.runtime.units import Engine
 
 T = TypeVar("T")
@@ -113,6 +113,11 @@ DataDir = Annotated[Path | None, option("DIR", "Folder that holds named data set
 Json = Annotated[bool, switch("--json", "Print one JSON document and nothing else.")]
 
 
+def _target(kind: str) -> None:
+    """Refuse a kind of labels that is none."""
+    known_name("--target", kind, ("classes", "numbers"))
+
+
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
@@ -120,9 +125,22 @@ Json = Annotated[bool, switch("--json", "Print one JSON document and nothing els
 class DataOptions:
     """--data and what is done to it: one rule for every command."""
 
-    data: Annotated[str, option("DATA", f"Labelled samples: {kinds()}.", check=format_of)]
+    data: Annotated[str, option("DATA", f"Samples: {kinds()}.", check=format_of)]
     data_dir: DataDir = None
     download: Annotated[bool, switch("--download", "Fetch a named data set that is not found.")] = False
+    label: Annotated[
+        str | None,
+        option(
+            "COLUMN",
+            "Column of a table with the labels (default: the one called label, target, y or class, else the last).",
+        ),
+    ] = None
+    no_label: Annotated[bool, switch("--no-label", "Leave the labels out, or have none.")] = False
+    target: Annotated[
+        str | None,
+        option("KIND", "What the labels are: classes, or numbers to predict (default: as they look).", check=_target),
+    ] = None
+    channels: Annotated[int | None, option("N", "Make the images grey (1) or colour (3).")] = None
     size: Annotated[int | None, option("N", "Average the images to N x N first.")] = None
     limit: Annotated[int | None, option("N", "Use only N random samples.")] = None
     strict: Annotated[bool, switch("--strict", "Stop at an image that cannot be read, instead of skipping it.")] = False
@@ -137,8 +155,13 @@ class DataOptions:
         """The samples, standardised unless --as-is was given or the command takes them as they are."""
         from netgrain.data.sources import load
 
+        if self.no_label and self.target is not None:
+            raise NetgrainError("--no-label and --target cannot be combined; leave one of them out.")
         return load(
             self.data,
+            label=self.label,
+            target="none" if self.no_label else cast("Target | None", self.target),
+            channels=self.channels,
             standardise=standardise and not self.as_is,
             size=self.size,
             limit=self.limit,

@@ -74,15 +74,19 @@ def family_from_text(spec: str, sizes: tuple[int, ...], outputs: int | None = No
 
     square = len(sizes) == 3 and sizes[1] == sizes[2]
     builtin = is_builtin(spec)
-    if builtin and not square:
+    table = len(sizes) == 1
+    if builtin and not square and not (table and spec.partition(":")[0].strip().casefold() == "mlp"):
+        found = f"a table of {sizes[0]} features" if table else "x".join(map(str, sizes))
         raise NetgrainError(
-            f"'{spec}' expects square images, as in --input 1x32x32; found {'x'.join(map(str, sizes))}. "
-            "For other inputs give a model of your own, as path/file.py:name."
+            f"'{spec}' expects square images, as in --input 1x32x32; found {found}. "
+            f"{'For tables take mlp, or' if table else 'For other inputs'} give a model of your own, as "
+            "path/file.py:name."
         )
     make = load_model(
         spec,
         channels=sizes[0] if len(sizes) == 3 else None,
         image_size=sizes[1] if square else None,
+        features=sizes[0] if table else None,
         outputs=outputs,
     )
     try:

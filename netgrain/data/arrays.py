@@ -9,21 +9,56 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import Dataset, resized
-from netgrain.data.in_memory import dataset_of
+from netgrain.data.dataset import Dataset
+from netgrain.data.in_memory import Part, datasets_of
+from netgrain.data.wanted import Wanted
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import is_file
 
 MOST_BYTES = 2**33  # of one array in an archive, and of all images of a folder
 
+LABELS = ("y", "label", "labels", "target", "targets")  # what arrays of labels are called, in any case
+
 Array = np.ndarray[Any, Any]
 
 
-def read_samples(path: Path, *, strict: bool, size: int | None, limit: int | None, seed: int) -> Dataset:
-    """The samples X and labels y of an .npz file, perhaps with the names of `features`."""
-    arrays = read_arrays(path, "X", "y", optional=("features",))
-    data = dataset_of(arrays["X"], arrays["y"], features=arrays.get("features"), name=path.name, limit=limit, seed=seed)
-    return data if size is None else resized(data, size)
+def read_parts(path: Path, wanted: Wanted) -> list[Dataset]:
+    """The samples X and labels y of an .npz file, of both parts or alone, perhaps with the names of `features`."""
+    names = _names(path, wanted.label)
+    used = [name for pair in names for name in pair if name is not None]
+    arrays = read_arrays(path, *used, optional=("features",))
+    parts = [Part(arrays[X], None if y is None else arrays[y]) for X, y in names]
+    notes = [] if len(parts) == 1 else [f"training part, {names[1][0]} is left for testing"]
+    found = datasets_of(
+        parts if wanted.test else parts[:1],
+        name=path.name,
+        wanted=wanted,
+        features=arrays.get("features"),
+        notes=[] if wanted.test else notes,
+    )
+    return wanted.sized(found)
+
+
+def _names(path: Path, label: str | None) -> list[tuple[str, str | None]]:
+    """The arrays of samples and labels: of the training part, and of the test part if there is one."""
+    there = {name.casefold(): name for name in array_names(path)}
+    if "x_train" not in there or "x" in there:
+        y = label if label is not None else next((there[name] for name in LABELS if name in there), None)
+        return [(there.get("x", "X"), y)]
+    if label is not None:
+        raise NetgrainError(f"{path} has y_train and y_test, so label '{label}' cannot be meant; leave it out.")
+    train = there["x_train"], there.get("y_train")
+    return [train, (there["x_test"], there.get("y_test"))] if "x_test" in there else [train]
+
+
+def array_names(path: Path) -> list[str]:
+    """The names of the arrays of an .npz file; none where it is no archive (`read_arrays` says why)."""
+    try:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            return [] if isinstance(content, np.ndarray) else list(content.files)
+    except Exception:
+        return []
 
 
 def read_tensors(path: Path, *names: str) -> list[Tensor]:
@@ -33,7 +68,8 @@ def read_tensors(path: Path, *names: str) -> list[Tensor]:
         if array.dtype.kind not in "fiubc":
             raise NetgrainError(f"{path} cannot be read as numbers: the array {name} holds {array.dtype} values.")
     try:
-        return [torch.from_numpy(np.ascontiguousarray(found[name])) for name in names]
+        native = (np.ascontiguousarray(array, array.dtype.newbyteorder("=")) for array in found.values())
+        return [torch.from_numpy(array) for array in native]
     except TypeError as e:  # a width that torch does not have
         raise NetgrainError(f"{path} cannot be read as numbers ({e}); save them as float32.") from e
 
@@ -49,7 +85,7 @@ def read_arrays(path: Path, *names: str, optional: tuple[str, ...] = ()) -> dict
         with path.open("rb") as file:
             content = np.load(file, allow_pickle=False)
             if isinstance(content, np.ndarray):
-                if len(names) > 1:
+                if len(names) > 1 or path.suffix.casefold() == ".npz":
                     raise NetgrainError(f"{path} has one array, not {' and '.join(names)}; save it with {saved}.")
                 return {names[0]: content}
             if missing := [name for name in names if name not in content.files]:

@@ -1,10 +1,11 @@
-"""Labelled samples as values: a data set, its training and test part, and what may be done to both alike."""
+"""Samples and their labels as values: a data set, its training and test part, and what may be done to both alike."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,27 +13,30 @@ from torch import Tensor
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.samples import checked_labels, checked_samples
+from netgrain.runtime.samples import checked_labels, checked_numbers, checked_samples
 
 MOST_CLASSES = 10**6  # each gets a name
 AT_ONCE = 4096  # samples converted to double precision together
 AS_GIVEN = "as given"
 
+Target = Literal["classes", "numbers", "none"]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Labelled samples as a value.
+    """Samples as a value, with classes or numbers as labels, or without labels.
 
     Parameters
     ----------
     X : Tensor of shape (samples, *shape)
         Finite floating-point samples; kept as float32 on the CPU.
-    y : Tensor of shape (samples,)
-        Labels 0, 1, …; kept as int64.
+    y : Tensor of shape (samples,), or (samples, outputs) for numbers, optional
+        Whole numbers are classes 0, 1, …, kept as int64; floating-point labels are numbers to predict, kept as
+        float32; None if the samples have no labels.
     name : str, default "data"
         What reports call it.
     classes : tuple of str, optional
-        Names of the labels 0, 1, …; by default the numbers themselves.
+        Names of the classes 0, 1, …; by default the numbers themselves. Empty unless labels are classes.
     note : str, default "as given"
         What was done to the numbers in X.
     features : tuple of str, optional
@@ -40,10 +44,16 @@ class Dataset:
 
     Attributes
     ----------
+    target : {"classes", "numbers", "none"}
+        What the labels are.
+    labels : Tensor
+        `y`, or an error where there are no labels.
+    outputs : int or None
+        Outputs that a network needs: one for each class (at least 2) or number; None without labels.
     shape : tuple of int
         Shape of one sample.
     counts : tuple of int
-        Samples in each class.
+        Samples in each class; empty unless labels are classes.
 
     Raises
     ------
@@ -58,10 +68,12 @@ class Dataset:
     --------
     >>> Dataset(torch.zeros(3, 2), torch.tensor([0, 1, 1]), name="toy", classes=("cat", "dog"))
     Dataset(toy, 3 samples of shape (2,), cat 1, dog 2)
+    >>> Dataset(torch.zeros(2, 2), torch.tensor([0.5, 2.0])).target
+    'numbers'
     """
 
     X: Tensor
-    y: Tensor
+    y: Tensor | None = None
     name: str = "data"
     classes: tuple[str, ...] = ()  # empty: "0", "1", … as many as the labels need
     note: str = AS_GIVEN
@@ -69,7 +81,25 @@ class Dataset:
 
     def __post_init__(self) -> None:
         X = checked_samples(checked_samples(self.X).cpu().float())  # what single precision cannot hold is Inf
-        y = checked_labels(self.y, len(X)).cpu()
+        y, classes = self._checked_target(len(X))
+        entries = math.prod(X.shape[1:])
+        if self.features and len(self.features) != entries:
+            raise NetgrainError(
+                f"{len(self.features)} feature names came with samples of {entries} entries; "
+                "expected one name for each entry."
+            )
+        for name, value in (("X", X), ("y", y), ("classes", classes), ("features", tuple(self.features))):
+            object.__setattr__(self, name, value)
+
+    def _checked_target(self, samples: int) -> tuple[Tensor | None, tuple[str, ...]]:
+        """Labels as they are kept, and the names of the classes."""
+        if self.y is not None and (not self.y.is_floating_point() or self.classes):
+            return self._checked_classes(checked_labels(self.y, samples).cpu())
+        if self.classes:
+            raise NetgrainError(f"{len(self.classes)} classes came without labels; expected y, or no classes.")
+        return (None if self.y is None else checked_numbers(self.y, samples).cpu().float()), ()
+
+    def _checked_classes(self, y: Tensor) -> tuple[Tensor, tuple[str, ...]]:
         if not self.classes and int(y.max()) >= MOST_CLASSES:
             raise NetgrainError(
                 f"labels run up to {int(y.max())}; expected 0, 1, … with less than {MOST_CLASSES} classes: number the "
@@ -81,17 +111,31 @@ class Dataset:
                 f"labels run from {int(y.min())} to {int(y.max())}, expected 0 to {len(classes) - 1} "
                 f"for {len(classes)} classes."
             )
-        entries = math.prod(X.shape[1:])
-        if self.features and len(self.features) != entries:
-            raise NetgrainError(
-                f"{len(self.features)} feature names came with samples of {entries} entries; "
-                "expected one name for each entry."
-            )
-        for name, value in (("X", X), ("y", y), ("classes", classes), ("features", tuple(self.features))):
-            object.__setattr__(self, name, value)
+        return y, classes
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.X)
+
+    @property
+    def target(self) -> Target:
+        """What the labels are: classes, numbers, or none."""
+        if self.y is None:
+            return "none"
+        return "numbers" if self.y.is_floating_point() else "classes"
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels, which must be there."""
+        if self.y is None:
+            raise NetgrainError(f"{self.name} has no labels, and they are needed here; expected samples with labels.")
+        return self.y
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of outputs that a network for these labels needs; None without labels."""
+        if self.y is None:
+            return None
+        return max(len(self.classes), 2) if self.target == "classes" else self.y[0].numel()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,8 +144,10 @@ class Dataset:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Samples in each class."""
-        return tuple(torch.bincount(self.y, minlength=len(self.classes)).tolist())
+        """Samples in each class; empty unless labels are classes."""
+        if self.target != "classes":
+            return ()
+        return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
 
     def subset(self, indices: Sequence[int] | Tensor) -> Dataset:
         """Return the samples with these indices, in this order.
@@ -123,7 +169,7 @@ class Dataset:
         """
         chosen = torch.as_tensor(indices).cpu()
         if chosen.dtype == torch.bool:
-            if chosen.shape != self.y.shape:
+            if chosen.shape != (len(self),):
                 raise NetgrainError(f"expected a mask of {len(self)} entries, found shape {tuple(chosen.shape)}.")
             chosen = chosen.nonzero().flatten()
         if chosen.dim() != 1 or len(chosen) == 0 or chosen.is_floating_point():
@@ -133,11 +179,15 @@ class Dataset:
                 f"index {int(chosen.max()) if int(chosen.max()) >= len(self) else int(chosen.min())} was asked for, "
                 f"the data set has {len(self)} samples."
             )
-        return replace(self, X=self.X[chosen.long()], y=self.y[chosen.long()])
+        return replace(self, X=self.X[chosen.long()], y=None if self.y is None else self.y[chosen.long()])
 
     def __repr__(self) -> str:
         named = list(zip(self.classes, self.counts, strict=True))
         shown = [f"{label} {count}" for label, count in named[:10]]
+        if self.y is None:
+            shown = ["no labels"]
+        elif self.target == "numbers":
+            shown = [f"numbers from {float(self.y.min()):.4g} to {float(self.y.max()):.4g}"]
         more = [f"and {len(named) - 10} more classes"] if len(named) > 10 else []
         note = [self.note] if self.note != AS_GIVEN else []
         facts = [self.name, f"{len(self)} samples of shape {self.shape}", *shown, *more, *note]
@@ -169,6 +219,11 @@ class Split:
             raise NetgrainError(
                 f"the training samples have shape {self.train.shape}, the test samples {self.test.shape}; "
                 "expected the same."
+            )
+        if self.train.target != self.test.target:
+            raise NetgrainError(
+                f"the labels of the training part are {self.train.target}, those of the test part {self.test.target}; "
+                "expected the same kind."
             )
         if self.train.classes != self.test.classes:
             raise NetgrainError(
@@ -286,16 +341,17 @@ def resized(dataset: Dataset, size: int) -> Dataset:
     return replace(dataset, X=area_resized(dataset.X, size), note=then(dataset.note, done), features=())
 
 
-def area_resized(X: Tensor, size: int) -> Tensor:
-    """Images (samples, C, H, W) averaged to size × size, every source pixel weighted by the area it shares.
+def area_resized(X: Tensor, size: int | tuple[int, int]) -> Tensor:
+    """Images (samples, C, H, W) averaged to size × size or (height, width), pixels weighted by the area they share.
 
     >>> area_resized(torch.tensor([[[[0.0, 3.0, 6.0]]]]), 2)[0, 0, 0].tolist()  # (0 + 3/2) / 1.5, (3/2 + 6) / 1.5
     [1.0, 5.0]
     """
     n, c, h, w = X.shape
-    if h % size == 0 and w % size == 0:
-        return X.reshape(n, c, size, h // size, size, w // size).mean((3, 5))
-    rows, columns = (_shares(side, size).to(X) for side in (h, w))
+    to_h, to_w = (size, size) if isinstance(size, int) else size
+    if h % to_h == 0 and w % to_w == 0:
+        return X.reshape(n, c, to_h, h // to_h, to_w, w // to_w).mean((3, 5))
+    rows, columns = _shares(h, to_h).to(X), _shares(w, to_w).to(X)
     return torch.einsum("ih,nchw,jw->ncij", rows, X, columns).contiguous()
 
 
@@ -341,13 +397,13 @@ def as_binary(dataset: Dataset, ones: Collection[int], classes: tuple[str, str] 
     >>> as_binary(Dataset(torch.zeros(3, 2), torch.tensor([0, 1, 2])), {0, 2}).y.tolist()
     [1, 0, 1]
     """
+    y = _class_labels(dataset)
     wrong = [label for label in ones if not 0 <= label < len(dataset.classes)]
     if wrong or not ones:
         raise NetgrainError(
             f"expected class numbers from 0 to {len(dataset.classes) - 1}, found {sorted(wrong) if wrong else 'none'}."
         )
-    y = torch.isin(dataset.y, torch.tensor(sorted(ones))).long()
-    return replace(dataset, y=y, classes=classes)
+    return replace(dataset, y=torch.isin(y, torch.tensor(sorted(ones))).long(), classes=classes)
 
 
 def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
@@ -377,6 +433,7 @@ def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
     >>> balanced(Dataset(torch.zeros(5, 2), torch.tensor([0, 0, 0, 1, 1])), 2).counts
     (2, 2)
     """
+    y = _class_labels(dataset)
     if per_class < 1 or per_class > min(dataset.counts):
         raise NetgrainError(
             f"{per_class} samples per class were asked for, expected 1 to {min(dataset.counts)} "
@@ -385,10 +442,16 @@ def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
     generator = generator_for(seed, "balanced")
     rows = []
     for label in range(len(dataset.classes)):
-        members = (dataset.y == label).nonzero().flatten()
+        members = (y == label).nonzero().flatten()
         rows.append(members[torch.randperm(len(members), generator=generator)[:per_class]])
     chosen = torch.cat(rows)
     return dataset.subset(chosen[torch.randperm(len(chosen), generator=generator)])
+
+
+def _class_labels(dataset: Dataset) -> Tensor:
+    if dataset.target == "numbers":
+        raise NetgrainError(f"the labels of {dataset.name} are numbers; expected classes.")
+    return dataset.labels
 
 
 def generator_for(seed: int, *labels: str) -> torch.Generator:

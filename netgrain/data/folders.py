@@ -1,76 +1,81 @@
-"""Images by class: FOLDER/class/image.png, read with Pillow; what cannot be read is counted, never guessed.
+"""Folders of images: FOLDER/class/image.png, FOLDER/train/class/… with test/ or val/, or images without classes.
 
-Links that lead out of the folder are not followed, hidden files are ignored, and an image with more pixels than
-MOST_PIXELS is refused before it is decoded.
+What cannot be read is counted, never guessed. Links that lead out of the folder are not followed, hidden files are
+ignored, and an image with too many pixels is refused before it is decoded.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from netgrain.data.arrays import MOST_BYTES
-from netgrain.data.dataset import Dataset, area_resized, chosen_indices
-from netgrain.data.in_memory import checked, pixels
+from netgrain.data.dataset import Dataset, chosen_indices
+from netgrain.data.in_memory import checked
+from netgrain.data.pictures import alike, check_memory, opened, sized
+from netgrain.data.splits import part_of, train_and_test
+from netgrain.data.wanted import Wanted
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
-MOST_PIXELS = 2**26  # of one image: 8192 × 8192
-LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as Pillow
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
-def read_samples(folder: Path, *, strict: bool, size: int | None, limit: int | None, seed: int) -> Dataset:
+@dataclass(frozen=True)
+class _Listing:
+    """Every candidate file with its label (−1: none), the classes, and how many links lead out of the folder."""
+
+    folder: Path
+    files: list[tuple[Path, int]]
+    classes: tuple[str, ...]
+    outside: int
+
+
+def read_parts(folder: Path, wanted: Wanted) -> list[Dataset]:
     """Images X (samples, C, H, W) from 0 to 1, with the folders in sorted order as classes.
 
-    The samples of `limit` are chosen before anything is decoded.
+    The samples of a limit are chosen before anything is decoded.
     """
-    files, classes, outside = _listed(folder)
-    files = [files[i] for i in chosen_indices(len(files), limit, seed).tolist()]
-    images: list[Tensor] = []
-    labels: list[int] = []
-    failed: list[tuple[Path, str]] = []
-    first: tuple[Path, tuple[int, int]] | None = None
-    for file, label in files:
-        image = _opened(file)
-        if isinstance(image, str):
-            if strict:
-                raise NetgrainError(f"{file} cannot be read as an image ({image}); repair or remove it.")
-            failed.append((file, image))
-            continue
-        here = (image.shape[1], image.shape[2])
-        if size is not None:
-            image = area_resized(image[None].float(), size)[0]
-        elif first is not None and here != first[1]:
-            raise NetgrainError(
-                f"{file} is {here[0]} × {here[1]} pixels, {first[0]} is {first[1][0]} × {first[1][1]}; expected images "
-                "of one size: pass size=N to average them all to N × N."
-            )
-        first = first or (file, here)
-        _check_memory(len(files), image)
-        images.append(image)
-        labels.append(label)
-    _check_read(folder, classes, labels, failed, limited=limit is not None)
-    notes = ["pixels divided by 255"]
-    if size is not None:
-        notes.append(f"area-averaged to {size} × {size}")
-    if failed:
-        notes.append(f"{len(failed)} of {len(files)} files could not be read and were skipped")
-        warnings.warn(
-            f"{folder}: {notes[-1]}, the first is {failed[0][0].relative_to(folder)} ({failed[0][1]}).",
-            GrainWarning,
-            stacklevel=4,
+    wanted.refuse_label(f"{folder} holds images, whose classes are the names of its folders")
+    parts = _parts(folder)
+    listings = [_listed(part) for part in (parts if wanted.test else parts[:1])]
+    if len({listing.classes for listing in listings}) > 1:
+        raise NetgrainError(
+            f"{parts[0]} has the classes {', '.join(listings[0].classes)} and {parts[1]} has "
+            f"{', '.join(listings[1].classes) or 'none'}; expected the same folders in both."
         )
-    if outside:
-        notes.append(f"{outside} link{'s' * (outside > 1)} out of the folder not followed")
-    X, colours = _alike(images)
-    return checked(X / 255, torch.tensor(labels), folder.resolve().name, classes, "; ".join(notes + colours), ())
+    read = [_decoded(one, limit, wanted) for one, limit in zip(listings, wanted.limits, strict=False)]
+    counts = [len(images) for images, _, _ in read]
+    X, notes = alike([im for images, _, _ in read for im in images], wanted.size, deciding=counts[0])
+    if len(parts) == 2 and not wanted.test:
+        notes.insert(0, f"training part, {parts[1].name}/ is left for testing")
+    name, found = folder.resolve().name, []
+    for i, (x, (_, labels, done)) in enumerate(zip(X.split(counts), read, strict=True)):
+        called = name if len(read) == 1 else f"{name} {('train', 'test')[i]}"
+        classes = listings[0].classes
+        y = torch.tensor(labels) if classes else None
+        data = checked(x, y, called, classes, "; ".join([*notes, *done]), (), constant=i == 0)
+        found.append(wanted.meant(data))
+    return found
 
 
-def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...], int]:
-    """Every candidate file with its label, the classes, and how many links lead out of the folder."""
+def _parts(folder: Path) -> list[Path]:
+    """The folder itself, or its training and test folder."""
+    folders = [p for p in _visible(folder) if p.is_dir()]
+    parts = {part: p for p in folders if (part := part_of(p.name)) is not None}
+    return train_and_test(parts) if "train" in parts and len(parts) == len(folders) else [folder]
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if not p.name.startswith("."))
+
+
+def _listed(folder: Path) -> _Listing:
+    """The files of a folder, by class if it has folders."""
     root = folder.resolve()
     outside = 0
 
@@ -81,11 +86,16 @@ def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...], int]
             return False
         return True
 
-    entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
-    kinds = [p for p in entries if inside(p) and p.is_dir()]
+    entries = [p for p in _visible(folder) if inside(p)]
+    kinds = [p for p in entries if p.is_dir()]
     if not kinds:
-        found = f"{len(entries)} files and no folders" if entries else "nothing"
-        raise NetgrainError(f"{folder} holds {found}; expected one folder for each class, as in {folder}/cat/1.png.")
+        alone = [(p, -1) for p in entries if p.suffix.casefold() in SUFFIXES]
+        if not alone:
+            found = f"{len(entries)} files and no image" if entries else "nothing"
+            raise NetgrainError(
+                f"{folder} holds {found}; expected one folder for each class, as in {folder}/cat/1.png, or images."
+            )
+        return _Listing(folder, alone, (), outside)
     files: list[tuple[Path, int]] = []
     for label, kind in enumerate(kinds):
         before = len(files)
@@ -95,55 +105,51 @@ def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...], int]
             files += [(path, label) for path in paths if inside(path)]
         if len(files) == before:
             raise NetgrainError(f"the class folder {kind} has no images; add some or remove the folder.")
-    return files, tuple(kind.name for kind in kinds), outside
+    return _Listing(folder, files, tuple(kind.name for kind in kinds), outside)
 
 
-def _opened(file: Path) -> Tensor | str:
-    """The pixels of a file, or why it cannot be read."""
-    try:
-        from PIL import Image
-    except ImportError as e:
-        raise NetgrainError("reading images needs Pillow, which is not here: pip install pillow.") from e
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's about size comes above the limit that is held here
-        try:
-            with Image.open(file) as image:  # reads the header only
-                if image.width * image.height > MOST_PIXELS:
-                    return f"{image.width} × {image.height} pixels, more than {MOST_PIXELS:,}"
-                return pixels(image)
-        except Exception as e:  # a damaged file may make a decoder raise anything
-            return str(e).replace(repr(str(file)), "it").strip() or type(e).__name__
-
-
-def _check_memory(count: int, image: Tensor) -> None:
-    if count * image.numel() * 4 > MOST_BYTES:
-        raise NetgrainError(
-            f"{count} images of {image.shape[1]} × {image.shape[2]} pixels would take "
-            f"{count * image.numel() * 4 / 2**30:.0f} GiB; expected at most {MOST_BYTES / 2**30:.0f}: pass size= or "
-            "limit=."
+def _decoded(listing: _Listing, limit: int | None, wanted: Wanted) -> tuple[list[Tensor], list[int], list[str]]:
+    """The images of a part that can be read, their labels, and what is to be noted."""
+    files = [listing.files[i] for i in chosen_indices(len(listing.files), limit, wanted.seed).tolist()]
+    images: list[Tensor] = []
+    labels: list[int] = []
+    failed: list[tuple[Path, str]] = []
+    clear = held = 0
+    for file, label in files:
+        found = opened(file)
+        if isinstance(found, str):
+            if wanted.strict:
+                raise NetgrainError(f"{file} cannot be read as an image ({found}); repair or remove it.")
+            failed.append((file, found))
+            continue
+        image, transparent = found
+        clear += transparent
+        images.append(sized(image, wanted.size))
+        held += images[-1].numel()
+        check_memory(len(files), held // len(images))
+        labels.append(label)
+    _check_read(listing, labels, failed, limited=limit is not None)
+    notes = []
+    if clear:
+        notes.append(f"transparency of {clear} image{'s' * (clear > 1)} ignored")
+    if failed:
+        notes.append(f"{len(failed)} of {len(files)} files could not be read and were skipped")
+        warnings.warn(
+            f"{listing.folder}: {notes[-1]}, the first is {failed[0][0].relative_to(listing.folder)} ({failed[0][1]}).",
+            GrainWarning,
+            stacklevel=5,
         )
+    if listing.outside:
+        notes.append(f"{listing.outside} link{'s' * (listing.outside > 1)} out of the folder not followed")
+    return images, labels, notes
 
 
-def _check_read(
-    folder: Path, classes: tuple[str, ...], labels: list[int], failed: list[tuple[Path, str]], *, limited: bool
-) -> None:
-    missing = sorted(set(range(len(classes))) - set(labels))
-    if not missing or (limited and labels):
+def _check_read(listing: _Listing, labels: list[int], failed: Sequence[tuple[Path, str]], *, limited: bool) -> None:
+    missing = sorted(set(range(len(listing.classes))) - set(labels))
+    if labels and (not missing or limited):
         return
     why = f"{failed[0][0]}: {failed[0][1]}" if failed else ""
-    what = "no image" if not labels else f"no image of the class '{classes[missing[0]]}'"
-    raise NetgrainError(f"{what} in {folder} could be read ({why}); expected at least one: repair or remove it.")
-
-
-def _alike(images: list[Tensor]) -> tuple[Tensor, list[str]]:
-    """All images grey or all in colour, as the majority is (colour when even), and what was done."""
-    grey = sum(len(image) == 1 for image in images)
-    colour = len(images) - grey
-    if colour >= grey:
-        alike = [image.float().expand(3, -1, -1) for image in images]
-        done = [f"{grey} grey image{'s' * (grey > 1)} made colour"] if grey else []
-    else:
-        weights = torch.tensor(LUMA)[:, None, None]
-        alike = [im.float() if len(im) == 1 else (im.float() * weights).sum(0, keepdim=True) for im in images]
-        done = [f"{colour} colour image{'s' * (colour > 1)} made grey"] if colour else []
-    return torch.stack(alike), done
+    what = "no image" if not labels else f"no image of the class '{listing.classes[missing[0]]}'"
+    raise NetgrainError(
+        f"{what} in {listing.folder} could be read ({why}); expected at least one: repair or remove it."
+    )

@@ -16,10 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import Dataset, Split, as_binary, generator_for, resized, standardised
+from netgrain.data.dataset import Dataset, Split, Target, as_binary, generator_for, standardised
 from netgrain.data.download import fetch
+from netgrain.data.formats import format_of, read_parts
 from netgrain.data.image_files import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
-from netgrain.data.names import SETS, set_named
+from netgrain.data.labels import checked_target
+from netgrain.data.names import SETS, is_named_set, set_named
+from netgrain.data.wanted import Wanted
 from netgrain.runtime.environment import environment
 from netgrain.runtime.errors import NetgrainError
 
@@ -46,9 +49,8 @@ class Raw:
     classes: tuple[str, ...]
     top: int = 255  # the value of a white pixel
 
-    def parts(self, limit: int | tuple[int, int] | None, seed: int) -> list[Dataset]:
-        """Both parts as data sets, at most `limit` random samples of each."""
-        most = limit if isinstance(limit, tuple) else (limit, limit)
+    def parts(self, most: tuple[int | None, int | None], seed: int) -> list[Dataset]:
+        """Both parts as data sets, at most so many random samples of each."""
         return [self._part("train", self.train, most[0], seed), self._part("test", self.test, most[1], seed)]
 
     def _part(self, part: str, labelled: Labelled, most: int | None, seed: int) -> Dataset:
@@ -205,7 +207,7 @@ def cifar2(data_dir: str | Path | None = None, *, download: bool = False, offici
 
 
 def load_split(
-    name: str,
+    name: str | Path,
     data_dir: str | Path | None = None,
     *,
     download: bool = False,
@@ -214,13 +216,18 @@ def load_split(
     limit: int | tuple[int, int] | None = None,
     seed: int = 0,
     official: bool = True,
+    label: str | None = None,
+    target: Target | None = None,
+    strict: bool = False,
 ) -> Split:
-    """Training and test part of a named set, cut down and scaled in this order.
+    """Training and test part of a set, cut down and scaled in this order.
 
     Parameters
     ----------
-    name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar2"}
-        The set; case and hyphens do not matter.
+    name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar2"}, str or Path
+        A named set (case and hyphens do not matter), or a file or folder of yours that has both parts: ``.npz`` with
+        ``X_train``, ``y_train``, ``X_test`` and ``y_test``; a folder with ``train/`` and ``test/`` or ``val/``; splits
+        of Hugging Face.
     data_dir : str or Path, optional
         Folder that holds the set; by default ``$NETGRAIN_DATA`` or the cache.
     download : bool, default False
@@ -235,16 +242,22 @@ def load_split(
         Chooses the samples of `limit`.
     official : bool, default True
         Accept only files with the official number of images; else also cut-down copies.
+    label : str, optional
+        Column of a table with the labels.
+    target : {"classes", "numbers", "none"}, optional
+        What the labels are, where they do not tell.
+    strict : bool, default False
+        Stop at an image that cannot be read, instead of skipping and counting it.
 
     Returns
     -------
     Split
-        Images of shape (samples, C, H, W) with labels.
+        Samples of shape (samples, *shape) with labels of one kind.
 
     Raises
     ------
     NetgrainError
-        If the set is not found, or its files are damaged.
+        If the set is not found, has no test part, or its files are damaged.
 
     See Also
     --------
@@ -256,15 +269,26 @@ def load_split(
     >>> len(split.train), len(split.test), split.train.shape
     (100, 50, (1, 8, 8))
     """
-    key = set_named(name)
-    parts = (_digits() if key == "digits" else _READERS[key](data_dir, download, official)).parts(limit, seed)
-    if key == "cifar2":
-        parts = [_two_classes(part) for part in parts]
-    if size is not None:
-        parts = [resized(part, size) for part in parts]
+    checked_target(target)
+    limits = limit if isinstance(limit, tuple) else (limit, limit)
+    wanted = Wanted(label=label, target=target, size=size, limits=limits, seed=seed, strict=strict, test=True)
+    if is_named_set(name) or (format_ := format_of(name)) is None:
+        wanted.refuse_label(f"{name} is a set of images with labels of its own")
+        parts = [wanted.meant(part) for part in _named_set(set_named(str(name)), data_dir, download, official, wanted)]
+    elif len(parts := read_parts(format_, name, wanted)) == 1:
+        raise NetgrainError(
+            f"{name} has no test part; expected X_train and X_test in an .npz file, folders train/ and test/ or val/, "
+            "or such splits of Hugging Face."
+        )
     if standardise:
         parts = [standardised(part, like=parts[0]) for part in parts]
     return Split(*parts)
+
+
+def _named_set(key: str, data_dir: str | Path | None, download: bool, official: bool, wanted: Wanted) -> list[Dataset]:
+    raw = _digits() if key == "digits" else _READERS[key](data_dir, download, official)
+    parts = raw.parts(wanted.limits, wanted.seed)
+    return wanted.sized([_two_classes(part) for part in parts] if key == "cifar2" else parts)
 
 
 def _two_classes(data: Dataset) -> Dataset:
@@ -334,9 +358,9 @@ _READERS: dict[str, Callable[[str | Path | None, bool, bool], Raw]] = {
 
 # --- finding --------------------------------------------------------------------------------------------------
 
-Wanted = Sequence[tuple[str, ...]]  # for each file the names it may have
+FileNames = Sequence[tuple[str, ...]]  # for each file the names it may have
 
-_IDX: Wanted = [
+_IDX: FileNames = [
     (f"{stem}-{kind}", f"{stem}-{kind}.gz", f"{stem}.{kind}", f"{stem}.{kind}.gz")
     for stem, kind in (
         ("train-images", "idx3-ubyte"),
@@ -354,7 +378,7 @@ _BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "dat
 class _Place:
     """Where the files of a set may lie."""
 
-    folders: dict[str, Wanted]  # folder name → its files; the first is the one that is downloaded
+    folders: dict[str, FileNames]  # folder name → its files; the first is the one that is downloaded
     packaged: bool = False  # DEBIAN is looked at, too
     avoid: str | None = None  # a word in the name of a folder that holds another set
 

@@ -1,9 +1,10 @@
-"""Samples that are in memory: arrays, tensors and torch data sets, made a `Dataset` with every number checked."""
+"""Samples that are in memory, arrays and tensors, made a `Dataset` with every number checked."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,94 +12,120 @@ import torch
 from torch import Tensor
 
 from netgrain.data.dataset import AS_GIVEN, Dataset, chosen_indices
+from netgrain.data.labels import labels_of
+from netgrain.data.wanted import Wanted
 from netgrain.runtime.errors import GrainWarning, NetgrainError
-from netgrain.runtime.randomness import seeded
 from netgrain.runtime.samples import check_finite_samples
 
 WHITE = 255  # whole-number images run from 0 to here
-LARGEST_LABEL = 2**53  # in floating point; above it whole numbers are no longer told apart
+MOVED = "channels moved from last to first"
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")  # modes of PIL
 
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Samples and perhaps labels as they came: of a whole data set, or of its training or test part."""
+
+    X: Any
+    y: Any = None
+
+
 def dataset_of(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     classes: Sequence[str] | None = None,
     features: Sequence[str] | Array | None = None,
     name: str = "data",
-    limit: int | None = None,
-    seed: int = 0,
+    wanted: Wanted | None = None,
 ) -> Dataset:
-    """Samples and labels that are in memory; labels of any kind become 0, 1, … in sorted order.
+    """Samples and perhaps labels that are in memory.
 
-    X (samples, *shape) is floating, or whole-number images from 0 to 255; y (samples,) holds whole numbers or words.
+    X (samples, *shape) is floating, or whole-number images from 0 to 255; labels are of any kind.
     classes: names of the labels 0, 1, …, each with at least one sample.
 
     >>> dataset_of(torch.tensor([[0.0, 1.0], [2.0, 5.0], [1.0, 1.0]]), ["dog", "cat", "dog"])
     Dataset(data, 3 samples of shape (2,), cat 1, dog 2)
     """
-    X, y = array_of(X, "X"), array_of(y, "y")
+    return datasets_of([Part(X, y)], name=name, classes=classes, features=features, wanted=wanted or Wanted())[0]
+
+
+def datasets_of(
+    parts: Sequence[Part],
+    *,
+    name: str,
+    wanted: Wanted,
+    classes: Sequence[str] | None = None,
+    features: Sequence[str] | Array | None = None,
+    notes: Sequence[str] = (),
+) -> list[Dataset]:
+    """One part, or the training and the test part, converted alike: the same classes, and pixels scaled alike.
+
+    notes: what was done before.
+    """
+    read = [_checked_part(part) for part in parts]
+    if len({y is None for _, y in read}) > 1:
+        raise NetgrainError(f"one part of {name} has labels and the other has none; expected labels for both, or none.")
+    given = [y for _, y in read if y is not None]
+    whole = _joined(given, "the labels of the two parts") if given else None
+    labels = labels_of(whole, target=wanted.target, names=classes)
+    chosen = [
+        torch.from_numpy(chosen_indices(len(X), limit, wanted.seed).numpy())
+        for (X, _), limit in zip(read, wanted.limits, strict=False)
+    ]
+    kept = [X if len(rows) == len(X) else X[rows.numpy()] for (X, _), rows in zip(read, chosen, strict=True)]
+    numbers, note = _numbers(_joined(kept, "the samples of the two parts"))
+    listed = () if features is None else tuple(str(f) for f in np.atleast_1d(np.asarray(features)))
+    noted = "; ".join([*notes, *([] if note == AS_GIVEN else [note]), *labels.notes]) or AS_GIVEN
+    ys = [None] * len(read) if labels.y is None else labels.y.split([len(X) for X, _ in read])
+    found = []
+    for i, (X, y, rows) in enumerate(zip(numbers.split([len(X) for X in kept]), ys, chosen, strict=True)):
+        called = name if len(read) == 1 else f"{name} {('train', 'test')[i]}"
+        own = None if y is None else y[rows]
+        found.append(checked(X, own, called, labels.classes, noted, listed, constant=i == 0))
+    return found
+
+
+def _checked_part(part: Part) -> tuple[Array, Array | None]:
+    X = array_of(part.X, "X")
     if X.ndim < 2 or X.size == 0:
         raise NetgrainError(f"X has shape {X.shape}; expected (samples, …) with at least one sample and one entry.")
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1 or len(y) != len(X):
+    if part.y is None:
+        return X, None
+    y = array_of(part.y, "y")
+    if y.ndim not in (1, 2) or len(y) != len(X) or y.size == 0:
         raise NetgrainError(
             f"X has {len(X)} samples, y has shape {y.shape}; expected one label for each sample, ({len(X)},)."
         )
-    labels, found = _labels(y)
-    if classes is not None:
-        found = _named(y, tuple(str(c) for c in classes))
-    chosen = chosen_indices(len(X), limit, seed).numpy()
-    numbers, note = _numbers(X if limit is None else X[chosen])
-    listed = () if features is None else tuple(str(f) for f in np.atleast_1d(np.asarray(features)))
-    return checked(numbers, labels[torch.from_numpy(chosen)], name, found, note, listed)
+    return X, y
 
 
-def dataset_from(ds: Any, *, limit: int | None = None, seed: int = 0, name: str | None = None) -> Dataset:
-    """A torchvision-style data set: len(ds), and ds[i] gives (tensor, array or PIL image, label).
-
-    limit: that many random samples. Random transforms run under the seed; the caller's generators are left alone.
-    """
-    if not (hasattr(ds, "__len__") and hasattr(ds, "__getitem__")):
-        raise NetgrainError(
-            f"expected a data set with len() and indexing, found {type(ds).__name__}; for batches of a loader "
-            "concatenate them and pass X and y."
-        )
-    if len(ds) == 0:
-        raise NetgrainError("expected a data set with samples, found one of length 0.")
-    samples: list[Array] = []
-    labels: list[Any] = []
-    with seeded(seed):
-        for i in chosen_indices(len(ds), limit, seed).tolist():
-            item = ds[i]
-            if not isinstance(item, tuple | list) or len(item) != 2:
-                raise NetgrainError(f"sample {i} was expected to be a pair (image, label), found {_kind(item)}.")
-            x = pixels(item[0]).numpy() if hasattr(item[0], "getbands") else array_of(item[0], f"sample {i}")
-            if samples and x.shape != samples[0].shape:
-                raise NetgrainError(
-                    f"sample {i} has shape {x.shape}, the first one read {samples[0].shape}; expected equal shapes: "
-                    "resize in the data set's transform."
-                )
-            samples.append(x)
-            labels.append(item[1].item() if isinstance(item[1], Tensor | np.ndarray) else item[1])
-    found, classes = np.asarray(labels), None
-    named = getattr(ds, "classes", None)
-    if isinstance(named, list | tuple) and found.dtype.kind in "iu" and 0 <= found.min() <= found.max() < len(named):
-        present = np.unique(found)
-        classes = [str(named[v]) for v in present]
-        found = np.searchsorted(present, found)
-    return dataset_of(np.stack(samples), found, classes=classes, name=name or type(ds).__name__, seed=seed)
+def _joined(arrays: list[Array], what: str) -> Array:
+    if len(arrays) == 1:
+        return arrays[0]
+    kinds = {"number" if a.dtype.kind in "fiub" else a.dtype.kind for a in arrays}
+    if len({a.shape[1:] for a in arrays}) > 1 or len(kinds) > 1:
+        found = " and ".join(f"{a.dtype} of shape {a.shape[1:]}" for a in arrays)
+        raise NetgrainError(f"{what} differ: {found}; expected the same kind and shape.")
+    return np.concatenate(arrays)
 
 
-def checked(X: Tensor, y: Tensor, name: str, classes: tuple[str, ...], note: str, features: tuple[str, ...]) -> Dataset:
-    """The data set of a user, or one sentence about what is wrong with its numbers."""
+def checked(
+    X: Tensor,
+    y: Tensor | None,
+    name: str,
+    classes: tuple[str, ...],
+    note: str,
+    features: tuple[str, ...],
+    *,
+    constant: bool = True,
+) -> Dataset:
+    """The data set of a user, or one sentence about what is wrong with its numbers; constant: warn of those."""
     check_finite_samples(X)
     still = (X.amax(0) == X.amin(0)).flatten()
-    if len(X) > 1 and bool(still.any()):
+    if constant and len(X) > 1 and bool(still.any()):
         first = int(still.nonzero()[0])
         where = f"'{features[first]}'" if len(features) == len(still) else f"number {first}"
         warnings.warn(
@@ -129,41 +156,19 @@ def array_of(values: Any, what: str) -> Array:
     try:
         found: Array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as e:
-        raise NetgrainError(f"{what} was expected to be an array of numbers, found {_kind(values)} ({e}).") from e
+        raise NetgrainError(f"{what} was expected to be an array of numbers, found {kind_of(values)} ({e}).") from e
     if found.dtype.kind not in "fiubUS":
         raise NetgrainError(f"{what} was expected to hold plain numbers or words, found {found.dtype} values.")
     return found
 
 
-def _labels(y: Array) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels 0, 1, … and the names of the classes, in sorted order of what was written."""
-    if y.dtype.kind == "f":
-        y = y.astype(np.float64)
-        wrong = ~(np.abs(y) < LARGEST_LABEL) | (y != np.round(y))  # NaN is below nothing
-        if bool(wrong.any()):
-            where = int(np.flatnonzero(wrong)[0])
-            raise NetgrainError(f"label {where} is {y[where]}; expected classes: whole numbers or words.")
-        y = y.astype(np.int64)
-    values, labels = np.unique(y, return_inverse=True)
-    names = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.tolist()]
-    return torch.from_numpy(labels.astype(np.int64)), tuple(names)
-
-
-def _named(y: Array, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the classes, if each of them is a label."""
-    if y.dtype.kind not in "iub" or int(y.min()) < 0 or int(y.max()) >= len(names):
-        span = f"{y.min()} to {y.max()}" if y.dtype.kind != "f" else f"{y.dtype} numbers"
-        raise NetgrainError(f"labels are {span}; expected 0 to {len(names) - 1} for the {len(names)} classes.")
-    if empty := sorted(set(range(len(names))) - set(y.astype(int).tolist())):
-        raise NetgrainError(f"class '{names[empty[0]]}' has no samples; leave it out of classes, or add samples.")
-    return names
-
-
 def _numbers(X: Array) -> tuple[Tensor, str]:
     """X in floating point, and what was done to it: whole-number images are divided by 255."""
     if X.dtype.kind == "f":
+        last = X.ndim == 4 and _channels_last(X)
         with np.errstate(over="ignore"):  # what is too large for single precision is found, and said, as Inf
-            return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)), AS_GIVEN
+            X = np.ascontiguousarray(X.transpose(0, 3, 1, 2) if last else X, dtype=np.float32)
+        return torch.from_numpy(X), MOVED if last else AS_GIVEN
     if X.dtype.kind not in "iub":
         raise NetgrainError(f"X holds {X.dtype} values; expected numbers: encode words as numbers first.")
     numbers = torch.from_numpy(X.astype(np.float32))
@@ -180,11 +185,16 @@ def _numbers(X: Array) -> tuple[Tensor, str]:
         numbers /= WHITE
     if X.ndim == 3:
         numbers = numbers.unsqueeze(1)
-    elif X.ndim == 4 and X.shape[3] in (1, 3) and X.shape[1] not in (1, 3):
+    elif X.ndim == 4 and _channels_last(X):
         numbers = numbers.permute(0, 3, 1, 2).contiguous()
-        notes.append("channels moved from last to first")
+        notes.append(MOVED)
     return numbers, "; ".join(notes)
 
 
-def _kind(value: object) -> str:
+def _channels_last(X: Array) -> bool:
+    return X.shape[3] in (1, 3) and X.shape[1] not in (1, 3)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in a few words."""
     return f"{type(value).__name__} of length {len(value)}" if isinstance(value, tuple | list) else type(value).__name__

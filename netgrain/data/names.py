@@ -20,4 +20,17 @@ def set_named(name: str) -> str:
     >>> set_named("Fashion-MNIST")
     'fashionmnist'
     """
-    return known_name("data set", name.lower().replace("-", "").replace("_", "").replace(" ", ""), SETS)
+    return known_name("data set", _plain(name), SETS)
+
+
+def is_named_set(name: object) -> bool:
+    """Whether this is the name of a set.
+
+    >>> is_named_set("Fashion-MNIST"), is_named_set("my.npz")
+    (True, False)
+    """
+    return isinstance(name, str) and _plain(name) in SETS
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")

@@ -1,55 +1,21 @@
-"""The one door to labelled samples: a name, a file, a folder, tensors or a torch data set.
+"""The one door to samples: a name, a file, a folder, tensors, or a torch data set or loader.
 
 Every way in ends in the same checks, in the one standardisation, and in a `Dataset` whose note says what was done to
-the numbers. Nothing is unpickled. A new format of files is one module with a function `read_samples` and one row of
-FORMATS. torch is loaded when something is read, so a wrong name is answered at once.
+the numbers. Nothing is unpickled. torch is loaded when something is read.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netgrain.data.names import WRITTEN, set_named
+from netgrain.data.formats import format_of, read_parts
 from netgrain.runtime.arguments import whole
-from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.files import is_file
 
 if TYPE_CHECKING:
-    from netgrain.data.dataset import Dataset
-
-
-@dataclass(frozen=True)
-class Format:
-    """A kind of file or folder: how people write it, how it is told apart, and the module that reads it.
-
-    The module has read_samples(path, *, strict, size, limit, seed) → Dataset.
-    """
-
-    written: str
-    module: str
-    suffix: str | None = None  # None: a folder
-    content: str = ""
-
-
-FORMATS = (
-    Format("FILE.npz", "netgrain.data.arrays", ".npz", "X and y"),
-    Format("FOLDER/", "netgrain.data.folders", None, "images by class"),
-)
-HOW_TO_SAVE = "save your data with np.savez('my.npz', X=X, y=y) and pass my.npz"
-
-
-def kinds() -> str:
-    """What a source may be, for help texts and errors.
-
-    >>> kinds()
-    'digits, mnist, fashion-mnist, cifar10, cifar2, FILE.npz (X and y) or FOLDER/ (images by class)'
-    """
-    *first, last = [*WRITTEN, *(f"{f.written} ({f.content})" for f in FORMATS)]
-    return f"{', '.join(first)} or {last}"
+    from netgrain.data.dataset import Dataset, Target
+    from netgrain.data.wanted import Wanted
 
 
 def load(
@@ -60,13 +26,16 @@ def load(
     size: int | None = None,
     limit: int | None = None,
     seed: int = 0,
+    label: str | None = None,
+    target: Target | None = None,
+    channels: int | None = None,
     classes: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     strict: bool = False,
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> Dataset:
-    """Labelled samples from a name, a file, a folder, tensors or a torch data set.
+    """Samples and labels from a name, a file, a folder, tensors or a torch data set.
 
     Parameters
     ----------
@@ -75,12 +44,18 @@ def load(
 
         - the name of a set, ``"digits"``, ``"mnist"``, ``"fashion-mnist"``, ``"cifar10"`` or
           ``"cifar2"``: its training part (`load_split` has both parts);
-        - ``FILE.npz`` with arrays ``X`` and ``y``, perhaps with names ``features``;
-        - ``FOLDER/`` with one folder of images for each class;
-        - samples of shape (samples, *shape) with labels in `y`;
-        - a torchvision-style data set of pairs (image, label).
-    y : array of shape (samples,), optional
-        Labels of samples in memory: whole numbers or words.
+        - ``FILE.npz`` with arrays ``X`` and perhaps ``y`` and names ``features``, or with
+          ``X_train``, ``y_train``, ``X_test`` and ``y_test``;
+        - ``FILE.csv`` or ``FILE.parquet``: a table with named columns, one of which holds the labels;
+        - ``FOLDER/`` with one folder of images for each class, perhaps inside ``train/`` and ``test/``
+          or ``val/``; or with images alone;
+        - ``FOLDER/`` that Hugging Face's ``save_to_disk`` wrote, or with parquet files;
+        - samples of shape (samples, *shape), with labels in `y` or without labels;
+        - a torch data set or ``DataLoader`` of pairs (sample, label), of dictionaries with usual names,
+          or of samples alone.
+    y : array of shape (samples,) or (samples, outputs), optional
+        Labels of samples in memory: whole numbers, words or one-hot rows for classes, other numbers
+        to predict them.
     standardise : bool, default True
         Give every channel of images and every feature of tables mean 0 and standard deviation 1.
     size : int, optional
@@ -89,6 +64,13 @@ def load(
         Keep that many random samples.
     seed : int, default 0
         Chooses the samples of `limit`, and runs the random transforms of a data set.
+    label : str, optional
+        Column of a table, or array of an ``.npz`` file, with the labels; by default the column called
+        label, target, y or class, else the last one.
+    target : {"classes", "numbers", "none"}, optional
+        What the labels are, where they do not tell; ``"none"`` leaves them out.
+    channels : {1, 3}, optional
+        Make images grey or colour.
     classes : sequence of str, optional
         Names of the labels 0, 1, … of samples in memory.
     features : sequence of str, optional
@@ -103,12 +85,13 @@ def load(
     Returns
     -------
     Dataset
-        Samples of shape (samples, *shape); its note says what was done to the numbers.
+        Samples of shape (samples, *shape), the training part if there are two; its note says what was
+        done to the numbers.
 
     Raises
     ------
     NetgrainError
-        If the source is not found or damaged, or its numbers are no samples with labels.
+        If the source is not found or damaged, or its numbers are no samples.
 
     Warns
     -----
@@ -117,7 +100,7 @@ def load(
 
     See Also
     --------
-    load_split : Training and test part of a named set.
+    load_split : Training and test part, of a named set or of your own.
     standardised : The standardisation by itself.
 
     Examples
@@ -127,65 +110,46 @@ def load(
     >>> load("digits", limit=100, standardise=False)
     Dataset(digits train, 100 samples of shape (1, 8, 8), ..., pixels divided by 16)
     """
-    from netgrain.data.dataset import resized, standardised
-    from netgrain.data.in_memory import dataset_from, dataset_of
+    import numpy as np
+    from torch import Tensor
+
+    from netgrain.data.dataset import standardised
+    from netgrain.data.in_memory import dataset_of
+    from netgrain.data.labels import checked_target
+    from netgrain.data.pictures import with_channels
+    from netgrain.data.torch_sets import dataset_from
+    from netgrain.data.wanted import Wanted
 
     for name, count in (("limit", limit), ("size", size)):
         if count is not None:
             whole(name, count, 1)
+    checked_target(target)
+    wanted = Wanted(label=label, target=target, size=size, limits=(limit, None), seed=seed, strict=strict)
     if isinstance(source, str | Path):
-        format_ = format_of(source)
-        if format_ is None:
-            from netgrain.data.images import load_split
-
-            return load_split(
-                str(source),
-                data_dir,
-                download=download,
-                standardise=standardise,
-                size=size,
-                limit=limit,
-                seed=seed,
-            ).train
-        reader = importlib.import_module(format_.module)
-        data: Dataset = reader.read_samples(_path(source), strict=strict, size=size, limit=limit, seed=seed)
+        data = _read(source, wanted, data_dir, download)
+    elif y is None and not isinstance(source, Tensor | np.ndarray):
+        data = wanted.sized([dataset_from(source, wanted=wanted)])[0]
     else:
-        if y is None:
-            data = dataset_from(source, limit=limit, seed=seed)
-        else:
-            data = dataset_of(source, y, classes=classes, features=features, limit=limit, seed=seed)
-        data = data if size is None else resized(data, size)
+        wanted.refuse_label("samples in memory have none: labels are y")
+        data = wanted.sized([dataset_of(source, y, classes=classes, features=features, wanted=wanted)])[0]
+    data = data if channels is None else with_channels(data, channels)
     return standardised(data) if standardise else data
 
 
-def format_of(source: str | Path) -> Format | None:
-    """The format of a file or folder, or None for the name of a set; anything else is refused in one sentence."""
-    path, expected = _path(source), f"expected {kinds()}"
-    if _is_folder(path):
-        return next(f for f in FORMATS if f.suffix is None)
-    if str(source).endswith("/"):
-        raise NetgrainError(f"there is no folder {path}; {expected}.")
-    for known in FORMATS:
-        if known.suffix == path.suffix.casefold():
-            if not is_file(path):
-                raise NetgrainError(f"{path} is not a file; {HOW_TO_SAVE}.")
-            return known
-    if is_file(path) or path.suffix:
-        found = f"{path.suffix or 'this kind of'} files are not read" if is_file(path) else f"{path} is not a file"
-        raise NetgrainError(f"{found}: {HOW_TO_SAVE} ({expected}).")
-    set_named(str(source))
-    return None
+def _read(source: str | Path, wanted: Wanted, data_dir: str | Path | None, download: bool) -> Dataset:
+    """The training part of a named set, a file or a folder."""
+    if (format_ := format_of(source)) is not None:
+        return read_parts(format_, source, wanted)[0]
+    from netgrain.data.images import load_split
 
-
-def _path(source: str | Path) -> Path:
-    try:
-        return Path(source).expanduser()
-    except RuntimeError:  # nobody's home
-        return Path(source)
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name too long for one, or with a zero byte
-        return False
+    wanted.refuse_label(f"{source} is a set of images with labels of its own")
+    split = load_split(
+        str(source),
+        data_dir,
+        download=download,
+        standardise=False,
+        size=wanted.size,
+        limit=wanted.limits[0],
+        seed=wanted.seed,
+    )
+    return wanted.meant(split.train)

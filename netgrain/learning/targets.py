@@ -15,13 +15,12 @@ from torch import Tensor
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.samples import RENUMBER, checked_samples, tensor_of
+from netgrain.runtime.samples import RENUMBER, checked_samples, may_be_classes, tensor_of
 
 Target = Literal["classes", "numbers"]
 FEWEST_SAMPLES = 20
 FEWEST_IN_CLASS = 5  # a class with fewer samples has no score of its own
 MOST_CLASSES = 1000
-FEW_VALUES = 20  # floating-point labels with at most so many values may be classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,8 +249,7 @@ def targets_of(y: Any, samples: int | None = None, *, target: Target | None = No
 def _kind(y: Tensor) -> Target:
     if not y.is_floating_point() and y.dim() == 1:
         return "classes"
-    values = len(torch.unique(y))
-    if values <= FEW_VALUES and values <= len(y) / 2:
+    if values := may_be_classes(y):
         raise NetgrainError(
             f"y holds {y.dtype} of shape {tuple(y.shape)} with only {values} different values, which may be classes or "
             "numbers; pass target='classes' (after y.argmax(1), if they are one-hot) or target='numbers'."

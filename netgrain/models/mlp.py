@@ -7,10 +7,10 @@ from netgrain.models.arguments import ImageModel, check_whole_number, scaled
 
 
 class MLP(ImageModel):
-    """A fully connected network on the flattened image.
+    """A fully connected network on the flattened image, or on the features of a table.
 
     x ↦ W₃ φ(W₂ φ(W₁ x + b₁) + b₂) + b₃ with two hidden layers of 100 units. Weights and biases start at PyTorch's
-    default. Maps (batch, channels, image_size, image_size) to (batch, outputs).
+    default. Maps (batch, channels, image_size, image_size), or (batch, features), to (batch, outputs).
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ class MLP(ImageModel):
         Normalisation between a linear layer and its activation; none by default.
     depth : int, default 2
         Number of hidden layers; 0 is one linear map.
+    features : int, optional
+        Number of columns of a table; `channels` and `image_size` do not count then.
 
     Raises
     ------
@@ -45,6 +47,8 @@ class MLP(ImageModel):
 
     >>> sum(p.numel() for p in MLP(channels=1).parameters()) == (1024 + 1) * 100 + 101 * 100 + 101 * 10
     True
+    >>> sum(p.numel() for p in MLP(features=4, outputs=1, depth=0).parameters())  # a linear map of 4 features
+    5
     """
 
     def __init__(
@@ -57,13 +61,16 @@ class MLP(ImageModel):
         activation: layers.Activation = "relu",
         norm: str | None = None,
         depth: int = 2,
+        features: int | None = None,
     ) -> None:
         super().__init__(channels=channels, image_size=image_size, outputs=outputs, width=width)
         check_whole_number("MLP", "depth", depth, "pass the number of hidden layers, such as 2", at_least=0)
         norm = layers.norm_name("MLP", norm)
         hidden = scaled(100, width)
         stack: list[nn.Module] = [nn.Flatten()]
-        size = channels * image_size**2
+        if features is not None:
+            check_whole_number("MLP", "features", features, "pass the number of columns of the table, such as 20")
+        size = channels * image_size**2 if features is None else features
         for _ in range(depth):
             stack += [
                 nn.Linear(size, hidden),

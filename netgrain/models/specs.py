@@ -94,6 +94,7 @@ def load_model(
     width: float | None = None,
     activation: str | Callable[..., Any] | None = None,
     norm: str | None = None,
+    features: int | None = None,
 ) -> ModelSpec:
     """Family of networks that a text describes.
 
@@ -113,6 +114,8 @@ def load_model(
         Activation, if the text leaves it open.
     norm : str, optional
         Normalisation, if the text leaves it open.
+    features : int, optional
+        Columns of a table, if the text leaves it open.
 
     Returns
     -------
@@ -145,6 +148,7 @@ def load_model(
         "width": width,
         "activation": activation,
         "norm": norm,
+        "features": features,
     }
     return _load(spec, {key: value for key, value in given.items() if value is not None}, Path.cwd())
 

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from netgrain.runtime.errors import NetgrainError
 
+FEW_VALUES = 20  # floating-point labels with at most so many values may be classes
 RENUMBER = "np.unique(y, return_inverse=True)[1] numbers them from 0"
 
 
@@ -126,6 +127,39 @@ def checked_labels(values: Any, samples: int, outputs: int | None = None, *, log
     if outputs is not None:
         _check_range(int(y.min()), int(y.max()), outputs, max(outputs, 2) if logit else outputs)
     return y
+
+
+def checked_numbers(values: Any, samples: int) -> Tensor:
+    """Numbers to predict (samples,) or (samples, outputs): floating-point and finite.
+
+    >>> checked_numbers([[0.5], [2.0]], 2)
+    tensor([0.5000, 2.0000])
+    """
+    y = tensor_of(values, "y")
+    if y.dim() not in (1, 2) or len(y) != samples or y.numel() == 0:
+        raise NetgrainError(
+            f"y has shape {tuple(y.shape)}, expected ({samples},) or ({samples}, outputs): one label for each sample "
+            "of X."
+        )
+    if not y.is_floating_point():
+        raise NetgrainError(f"y holds {y.dtype} values; expected floating-point numbers: pass y.float().")
+    bad = ~torch.isfinite(y.float().reshape(len(y), -1)).all(1)
+    if bool(bad.any()):
+        raise NetgrainError(
+            f"y holds {int(bad.sum())} labels that are NaN or Inf, the first at index {int(bad.nonzero()[0])}; "
+            "drop those samples."
+        )
+    return y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
+
+
+def may_be_classes(y: Tensor) -> int:
+    """How many different values floating-point labels have, if so few that they may be classes; else 0.
+
+    >>> may_be_classes(torch.tensor([0.0, 1.0, 0.0, 1.0])), may_be_classes(torch.tensor([0.1, 0.7, 0.2, 0.3]))
+    (2, 0)
+    """
+    values = len(torch.unique(y))
+    return values if values <= FEW_VALUES and values <= len(y) / 2 else 0
 
 
 def check_two_classes(y: Tensor, classes: Sequence[str] = ()) -> None:

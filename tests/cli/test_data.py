@@ -35,6 +35,7 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
         assert sorted(i for i in indices if i % 2 == label) == sorted(mine[10:])
     np.savez(tmp_path / "short.npz", X=X, y=y[:-1])
     np.savez(tmp_path / "only.npz", X=X)
+    np.savez(tmp_path / "other.npz", images=X)
     (tmp_path / "bad.npz").write_bytes(b"PK nothing")
     with (tmp_path / "alone.npz").open("wb") as file:
         np.save(file, X)
@@ -43,12 +44,18 @@ def test_score_and_prune_from_the_shell(tmp_path: Path) -> None:
         (data, "0", "share in (0, 1]"),
         (data, "1.5", "share in (0, 1]"),
         (str(tmp_path / "short.npz"), "0.5", "39"),
-        (str(tmp_path / "only.npz"), "0.5", "has no array y"),
+        (str(tmp_path / "other.npz"), "0.5", "has no array X"),
         (str(tmp_path / "bad.npz"), "0.5", "cannot be read"),
-        (str(tmp_path / "alone.npz"), "0.5", "has one array, not X and y"),
+        (str(tmp_path / "alone.npz"), "0.5", "has one array, not X"),
         ("cifar11", "0.5", "did you mean 'cifar10'"),
     ):
         code, _, err = _invoke("prune", model, "--data", data_name, "--members", "4", "--keep", keep, "--out", bad)
         assert code == 2, data_name
         assert message in err
     assert not Path(bad).exists()
+    only = str(tmp_path / "only.npz")
+    code, out, _ = _invoke("prune", model, "--data", only, "--members", "10", "--keep", "0.5", "--out", bad, "--json")
+    assert (code, json.loads(out)["per_class"]) == (0, False)
+    assert [int(line) for line in Path(bad).read_text().splitlines()[1:]] == sorted(
+        sorted(range(40), key=values.__getitem__)[20:]
+    )

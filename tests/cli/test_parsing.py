@@ -17,6 +17,10 @@ from tests.cli.commands import NET, Run
         (("mlp:width=-1", "--input", "1x8x8"), "expects width to be a positive finite number, found -1"),
         (("mlp", "--input", "32x32"), r"'mlp' expects square images, as in --input 1x32x32; found 32x32"),
         (("mlp", "--input", "1x32x16"), r"'mlp' expects square images, as in --input 1x32x32; found 1x32x16"),
+        (
+            ("vit", "--input", "20"),
+            r"'vit' expects square images.*; found a table of 20 features\. For tables take mlp",
+        ),
         (("models.py:Net", "--input", "4,4"), "--input expects positive sizes joined by x, .* found '4,4'"),
         (("models.py:Net", "--input", "1x0"), "--input expects positive sizes joined by x, .* found '1x0'"),
         (("models.py:Net", "--input", ""), "--input expects positive sizes joined by x, .* found ''"),

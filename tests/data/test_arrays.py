@@ -4,6 +4,7 @@ import os
 import pickle
 import struct
 import zipfile
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from netgrain.data import load, standardised
+from netgrain.data import load, load_split, standardised
 from netgrain.data.arrays import read_arrays, read_tensors
 from netgrain.data.in_memory import dataset_of
 from netgrain.runtime.errors import NetgrainError
@@ -55,20 +56,20 @@ def test_whole_number_images_are_divided(tmp_path: Path) -> None:
     ("arrays", "said"),
     [
         ({"X": TABLE, "y": [0, 1]}, r"X has 3 samples, y has shape \(2,\)"),
-        ({"X": TABLE}, r"no array y \(arrays found: X\)"),
+        ({"data": TABLE}, r"no array X \(arrays found: data\)"),
         ({"X": [[1.0, 2.0], [np.nan, np.inf], [0.0, np.nan]], "y": [0, 1, 1]}, r"3 numbers .* \(2 NaN, 1 Inf\), the"),
         ({"X": [[1.0, 2.0], [0.0, np.inf], [0.0, 1.0]], "y": [0, 1, 1]}, "the first in sample 1 at entry 1;"),
         ({"X": [[[[1.0, np.nan]]], [[[0.0, 1.0]]]], "y": [0, 1]}, r"sample 0 at entry \(0, 0, 1\)"),
         ({"X": np.array([[1, "a"]], object), "y": [0]}, "the array X holds Python objects, and nothing is unpickled"),
         ({"X": TABLE, "y": np.array([0, "a", None], object)}, "the array y holds Python objects"),
-        ({"X": TABLE, "y": [0.5, 1, 2]}, "label 0 is 0.5; expected classes"),
+        ({"X": TABLE, "y": [0.5, np.nan, 2]}, "1 labels are missing, NaN or Inf, the first of sample 1; drop"),
         ({"X": TABLE[0], "y": [0, 1]}, r"X has shape \(2,\); expected \(samples, …\)"),
         ({"X": np.array([["a"], ["b"]]), "y": [0, 1]}, "encode words as numbers"),
         ({"X": np.full((2, 1, 2, 2), 300), "y": [0, 1]}, "whole numbers from 300 to 300, expected 0 to 255"),
         ({"X": TABLE, "y": [0, 1, 1], "features": ["a"]}, "1 feature names came with samples of 2 entries"),
         ({"X": TABLE, "y": [0, 1, 1], "features": "a"}, "1 feature names came with samples of 2 entries"),
-        ({"X": TABLE, "y": np.array([0, 1, 0.5], np.float16)}, "label 2 is 0.5; expected classes"),
-        ({"X": TABLE, "y": [0, 1, 1e300]}, "label 2 is 1e[+]300; expected classes"),
+        ({"X": np.repeat(TABLE, 2, 0), "y": [0.5, 1, 2, 1, 2, 1]}, "only 3 different values, .* classes or numbers"),
+        ({"X": TABLE, "y": [0, 1, 1e300]}, "1 labels that are NaN or Inf, the first at index 2"),
         ({"X": TABLE * 1e300, "y": [0, 1, 1]}, r"5 numbers that are not finite \(0 NaN, 5 Inf\)"),
     ],
 )
@@ -136,7 +137,7 @@ def test_a_damaged_archive(method: int, tmp_path: Path) -> None:
             read_arrays(file, "X", "y")  # a few of the changes do no harm
         except NetgrainError as e:
             said.append(str(e))
-        with pytest.raises(NetgrainError, match=r"cannot be read|y has shape"):
+        with suppress(NetgrainError):
             read(file)
     assert len(said) > 10
     assert all("cannot be read as arrays" in words for words in said)
@@ -149,7 +150,7 @@ def test_files_without_the_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "d.npy", TABLE)
     assert torch.equal(read_tensors(tmp_path / "d.npy", "signal")[0], torch.tensor(TABLE))
     (tmp_path / "d.npy").rename(tmp_path / "d.npz")
-    with pytest.raises(NetgrainError, match=r"d\.npz has one array, not X and y; save it with np\.savez"):
+    with pytest.raises(NetgrainError, match=r"d\.npz has one array, not X; save it with np\.savez"):
         read(tmp_path / "d.npz")
     with pytest.raises(
         NetgrainError, match=r"no\.npy is not a file; expected a file of np\.savez\(file, X=X\), or \.npy"
@@ -157,3 +158,37 @@ def test_files_without_the_arrays(tmp_path: Path) -> None:
         read_tensors(tmp_path / "no.npy", "X")
     with pytest.raises(NetgrainError, match=r"own\.npz cannot be read as numbers: the array y holds"):
         read_tensors(npz(tmp_path, X=TABLE, y=["a", "b", "c"]), "X", "y")
+
+
+def test_both_parts_in_one_file(tmp_path: Path) -> None:
+    """As in the mnist.npz of Keras."""
+    X = np.random.default_rng(0).integers(0, 256, (9, 4, 4), np.uint8)
+    file = npz(tmp_path, x_train=X[:6], y_train=[3, 7, 3, 7, 7, 3], x_test=X[6:], y_test=[7, 3, 7])
+    train = read(file)
+    assert train.note == (
+        "training part, x_test is left for testing; pixels divided by 255; labels 3 to 7 renumbered from 0"
+    )
+    split = load_split(file, standardise=False)
+    assert (split.train.classes, split.test.y.tolist()) == (("3", "7"), [1, 0, 1])
+    assert torch.equal(split.train.X, train.X)
+    np.testing.assert_allclose(split.test.X[:, 0].numpy() * 255, X[6:], atol=1e-4)
+    scaled = load_split(file)
+    assert abs(float(scaled.train.X.mean())) < 1e-6 < abs(float(scaled.test.X.mean()))
+    with pytest.raises(NetgrainError, match=r"own\.npz has no test part; expected X_train and X_test"):
+        load_split(npz(tmp_path, X=X, y=np.arange(9) % 2))
+
+
+def test_labels_by_another_name_and_none(tmp_path: Path) -> None:
+    file = npz(tmp_path, X=TABLE, age=[0.5, 1.5, 2.0], labels=["a", "b", "a"])
+    assert read(file).classes == ("a", "b")
+    assert read(file, label="age").y.tolist() == [0.5, 1.5, 2.0]
+    assert read(file, target="none").note == "labels left out"
+    with pytest.raises(NetgrainError, match=r"no array size \(arrays found: X, age, labels\)"):
+        read(file, label="size")
+    assert read(npz(tmp_path, X=TABLE)).target == "none"
+
+
+def test_numbers_of_another_byte_order(tmp_path: Path) -> None:
+    file = npz(tmp_path, X=TABLE.astype(">f4"), y=np.array([0, 1, 1], ">i2"))
+    assert read_tensors(file, "X")[0].tolist() == TABLE.tolist()
+    assert read(file).y.tolist() == [0, 1, 1]

@@ -1,6 +1,7 @@
 """Labelled samples as values, and what may be done to them."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,15 @@ def test_the_repr_of_many_classes_stays_short() -> None:
         (torch.zeros(3, 2), torch.zeros(3, 1).long(), (), "y has shape (3, 1), expected (3,)"),
         (torch.zeros(3, 2).long(), torch.zeros(3).long(), (), "expected floating-point samples"),
         (torch.zeros(3), torch.zeros(3).long(), (), "X has shape (3,), expected (samples, …)"),
-        (torch.zeros(3, 2), torch.zeros(3), (), "expected whole-number labels, found torch.float32"),
+        (torch.zeros(3, 2), torch.zeros(3), ("a", "b"), "expected whole-number labels, found torch.float32"),
+        (torch.zeros(3, 2), torch.zeros(2), (), "y has shape (2,), expected (3,) or (3, outputs)"),
+        (
+            torch.zeros(2, 2),
+            torch.tensor([0.5, float("nan")]),
+            (),
+            "1 labels that are NaN or Inf, the first at index 1",
+        ),
+        (torch.zeros(3, 2), None, ("a", "b"), "2 classes came without labels"),
         (torch.tensor([[1.0], [float("nan")]]), torch.zeros(2).long(), (), "1 NaN, 0 Inf), the first in sample 1"),
         (
             torch.tensor([[1e300]], dtype=torch.float64),
@@ -61,6 +70,35 @@ def test_what_is_not_a_dataset_is_refused(
 ) -> None:
     with pytest.raises(NetgrainError, match=re.escape(words)):
         Dataset(X, y, classes=classes)
+
+
+def test_labels_may_be_numbers_or_missing() -> None:
+    numbers = Dataset(torch.zeros(3, 2), torch.tensor([[0.5], [1.5], [-2.0]], dtype=torch.float64))
+    assert (numbers.target, numbers.y.dtype, numbers.y.shape) == ("numbers", torch.float32, (3,))
+    assert (numbers.classes, numbers.counts, numbers.outputs) == ((), (), 1)
+    assert repr(numbers) == "Dataset(data, 3 samples of shape (2,), numbers from -2 to 1.5)"
+    assert numbers.subset([2, 0]).labels.tolist() == [-2.0, 0.5]
+    assert Dataset(torch.zeros(3, 2), torch.zeros(3, 4)).outputs == 4
+    nothing = Dataset(torch.zeros(3, 2))
+    assert (nothing.target, nothing.y, nothing.classes, nothing.counts, nothing.outputs) == ("none", None, (), (), None)
+    assert repr(nothing) == "Dataset(data, 3 samples of shape (2,), no labels)"
+    assert len(nothing.subset(torch.tensor([True, False, True]))) == 2
+    assert toy().target == "classes"
+    assert (toy().outputs, Dataset(torch.zeros(2, 2), torch.zeros(2).long()).outputs) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: Dataset(torch.zeros(3, 2)).labels, "data has no labels, and they are needed here"),
+        (lambda: data.balanced(Dataset(torch.zeros(3, 2)), 1), "data has no labels"),
+        (lambda: data.as_binary(Dataset(torch.zeros(3, 2), torch.rand(3)), {1}), "labels of data are numbers"),
+        (lambda: Split(toy(), Dataset(toy().X)), "training part are classes, those of the test part none"),
+    ],
+)
+def test_what_needs_classes_says_so(act: Callable[[], object], words: str) -> None:
+    with pytest.raises(NetgrainError, match=words):
+        act()
 
 
 def test_large_finite_samples_whose_sum_overflows_are_accepted() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from netgrain.data import load
+from netgrain.data import load, load_split
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 # what is in the file, before it is standardised
@@ -80,10 +80,12 @@ def test_a_decompression_bomb_is_not_decoded(pets: Path) -> None:
             read(pets, strict=True, size=2)
 
 
-def test_sizes_must_agree_or_are_averaged(pets: Path) -> None:
+def test_sizes_become_the_most_common_one_or_that_asked_for(pets: Path) -> None:
     picture(pets / "dog" / "wide.png", [[0, 0, 30, 90], [0, 0, 30, 90]])
-    with pytest.raises(NetgrainError, match=r"wide.png is 2 × 4 pixels, .*0.png is 2 × 2; .*size=N"):
-        read(pets)
+    data = read(pets)
+    assert data.shape == (1, 2, 2)
+    assert (data.X[-1, 0] * 255).round().tolist() == [[0.0, 60.0], [0.0, 60.0]]
+    assert data.note == "pixels divided by 255; 1 of 5 images resized to 2 × 2, the most common size"
     data = read(pets, size=1)
     assert data.shape == (1, 1, 1)
     assert float(data.X[-1]) * 255 == pytest.approx(30.0)
@@ -102,7 +104,7 @@ def test_grey_or_colour_goes_by_the_majority(pets: Path) -> None:
         picture(pets / "dog" / f"red{i}.png", red, "RGBA" if i else None)
     data = read(pets)
     assert data.shape == (3, 2, 2)
-    assert data.note.endswith("4 grey images made colour")
+    assert data.note.endswith("4 grey images made colour; transparency of 3 images ignored")
 
 
 def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
@@ -115,8 +117,8 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
 def test_folders_without_images(tmp_path: Path) -> None:
     with pytest.raises(NetgrainError, match="holds nothing; expected one folder for each class"):
         read(tmp_path)
-    picture(tmp_path / "1.png", [[1, 2]])
-    with pytest.raises(NetgrainError, match="holds 1 files and no folders"):
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(NetgrainError, match=r"holds 1 files and no image; expected one folder for each class"):
         read(tmp_path)
     picture(tmp_path / "cat" / "1.png", [[1, 2]])
     assert read(tmp_path).classes == ("cat",)
@@ -134,3 +136,48 @@ def test_limit_of_a_folder(pets: Path) -> None:
     assert len(data) == 3
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(data.X, read(pets, limit=3).X)
+
+
+def test_images_without_classes(pets: Path) -> None:
+    data = read(pets / "cat")
+    assert (data.target, data.shape, len(data)) == ("none", (1, 2, 2), 2)
+    assert torch.equal(data.X, read(pets).X[:2])
+    left_out = read(pets, target="none")
+    assert (left_out.y, left_out.note) == (None, "pixels divided by 255; labels left out")
+    with pytest.raises(NetgrainError, match=r"cat has no test part; expected X_train"):
+        load_split(pets / "cat")
+
+
+def test_classes_that_are_numbers(pets: Path) -> None:
+    for old, new in (("cat", "0.5"), ("dog", "20")):
+        (pets / old).rename(pets / new)
+    assert read(pets, target="numbers").y.tolist() == [0.5, 0.5, 20, 20]
+    (pets / "20").rename(pets / "old")
+    with pytest.raises(NetgrainError, match=r"labels of pets are words .'0.5' is the first., which cannot be numbers"):
+        read(pets, target="numbers")
+
+
+@pytest.mark.parametrize(("train", "test", "left"), [("train", "val", ""), ("Training", "test", "validation")])
+def test_training_and_test_folders(pets: Path, tmp_path: Path, train: str, test: str, left: str) -> None:
+    """The test part takes colour and size from the training part; val/ is used where there is no test/."""
+    root = tmp_path / "both"
+    root.mkdir()
+    pets.rename(root / train)
+    for kind in ("cat", "dog"):
+        picture(root / test / kind / "1.png", np.full((4, 4, 3), 90))
+        if left:
+            picture(root / left / kind / "1.png", [[0]])
+    data = read(root)
+    assert data.classes == ("cat", "dog")
+    assert data.note == f"training part, {test}/ is left for testing; pixels divided by 255"
+    split = load_split(root, standardise=False)
+    assert torch.equal(split.train.X, data.X)
+    assert (len(split.test), split.test.shape, split.test.y.tolist()) == (2, (1, 2, 2), [0, 1])
+    picture(root / test / "owl" / "1.png", [[0]])
+    with pytest.raises(NetgrainError, match=r"has the classes cat, dog and .* has cat, dog, owl; expected the same"):
+        load_split(root)
+
+
+def test_a_class_called_train_is_a_class(pets: Path) -> None:
+    picture(pets / "train" / "1.png", [[0, 1], [2, 3]])
+    assert read(pets).classes == ("cat", "dog", "train")

@@ -1,15 +1,14 @@
-"""Tensors, arrays and torch data sets."""
+"""Tensors and arrays."""
 
-import random
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from netgrain.data import standardised
-from netgrain.data.in_memory import dataset_from, dataset_of
+from netgrain.data.in_memory import Part, dataset_of, datasets_of
+from netgrain.data.wanted import Wanted
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 TABLE = np.array([[0.0, 1.0], [2.0, 5.0], [1.0, 3.0]])
@@ -19,7 +18,6 @@ TABLE = np.array([[0.0, 1.0], [2.0, 5.0], [1.0, 3.0]])
     ("y", "labels", "classes"),
     [
         ([-1, 1, 1], [0, 1, 1], ("-1", "1")),
-        ([3.0, 7.0, 7.0], [0, 1, 1], ("3", "7")),
         ([True, True, False], [1, 1, 0], ("False", "True")),
         ([[0], [1], [1]], [0, 1, 1], ("0", "1")),
         (np.array([b"b", b"b", b"a"]), [1, 1, 0], ("a", "b")),
@@ -53,48 +51,33 @@ def test_tensors_are_left_as_found() -> None:
     assert X.requires_grad
 
 
-class Shapes:
-    """As torchvision has them: PIL images or tensors, labels, class names; indexing uses randomness."""
-
-    classes = ("zero", "one", "two")
-
-    def __init__(self, pil: bool = True, words: bool = False) -> None:
-        self.pil, self.words = pil, words
-
-    def __len__(self) -> int:
-        return 6
-
-    def __getitem__(self, i: int) -> tuple[Any, Any]:
-        assert 0 <= i < 6
-        noise = int(torch.randint(0, 9, ())) + random.randrange(9) + np.random.randint(9)
-        image = np.full((2, 3), 20 * i + noise, np.uint8)
-        label = 2 * (i % 2)
-        x = Image.fromarray(image) if self.pil else torch.tensor(image)[None] / 255
-        return x, self.classes[label] if self.words else label
+def test_numbers_several_numbers_and_none() -> None:
+    assert dataset_of(TABLE, [0.5, 2.0, 1.0]).target == "numbers"
+    assert dataset_of(TABLE, [[0.5, 1.0], [2.0, 1.0], [1.0, 0.1]]).outputs == 2
+    assert dataset_of(TABLE).target == "none"
+    assert dataset_of(TABLE, [0, 1, 1], wanted=Wanted(target="none")).note == "labels left out"
 
 
-@pytest.mark.parametrize("pil", [True, False])
-def test_a_torchvision_style_data_set(pil: bool) -> None:
-    torch.manual_seed(0)
-    state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    data = dataset_from(Shapes(pil), limit=5, seed=3)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert random.getstate() == python_state
-    assert np.random.get_state()[1].tolist() == numpy_state
-    assert data.shape == (1, 2, 3)
-    assert data.classes == ("zero", "two")  # no sample of class one
-    assert len(data) == 5
-    assert float(data.X.max()) <= 1
-    assert torch.equal(data.X, dataset_from(Shapes(pil), limit=5, seed=3).X)
-    assert dataset_from(Shapes(pil, words=True), seed=3).classes == ("two", "zero")
+def test_two_parts_are_converted_alike() -> None:
+    """Byte images of one part that are 0 and 1 alone are pixels where the other part has more; so are classes."""
+    dark, light = np.eye(4, dtype=np.uint8).reshape(1, 4, 4).repeat(2, 0), np.full((3, 4, 4), 255, np.uint8)
+    light[0, 0, 0] = 0
+    train, test = datasets_of(
+        [Part(light, ["b", "a", "b"]), Part(dark, ["b", "b"])], name="own", wanted=Wanted(limits=(2, None), seed=1)
+    )
+    assert (train.name, test.name, len(train), len(test)) == ("own train", "own test", 2, 2)
+    assert train.classes == test.classes == ("a", "b")
+    assert test.y.tolist() == [1, 1]
+    assert float(test.X.max()) == pytest.approx(1 / 255)
+    with pytest.raises(NetgrainError, match="one part of own has labels and the other has none"):
+        datasets_of([Part(light, [0, 1, 0]), Part(dark)], name="own", wanted=Wanted())
+    with pytest.raises(NetgrainError, match=r"samples of the two parts differ: .*\(4, 4\) and .*\(2, 2\)"):
+        datasets_of([Part(light), Part(dark[:, :2, :2])], name="own", wanted=Wanted())
 
 
-def test_what_is_wrong_with_a_data_set() -> None:
-    with pytest.raises(NetgrainError, match="expected a data set with len"):
-        dataset_from(iter([1]))
-    with pytest.raises(NetgrainError, match="found one of length 0"):
-        dataset_from([])
-    with pytest.raises(NetgrainError, match=r"sample 0 was expected to be a pair .* found tuple of length 3"):
-        dataset_from([(1, 2, 3)])
-    with pytest.raises(NetgrainError, match=r"sample 1 has shape \(2,\), the first one read \(3,\)"):
-        dataset_from([(torch.zeros(3), 0), (torch.zeros(2), 1)])
+def test_channels_that_are_last_are_moved_in_float_too() -> None:
+    X = np.random.default_rng(0).random((2, 5, 4, 3))
+    data = dataset_of(X, [0, 1])
+    assert data.shape == (3, 5, 4)
+    assert data.note == "channels moved from last to first"
+    np.testing.assert_allclose(data.X.numpy(), X.transpose(0, 3, 1, 2), rtol=1e-6)

@@ -1,7 +1,5 @@
 """The one door to data."""
 
-import sys
-import types
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from netgrain.data import Dataset, load, load_split, sources
+from netgrain.data import load, load_split
 from netgrain.runtime.errors import NetgrainError
 
 # what is in the file, before it is standardised
@@ -59,9 +57,9 @@ def test_one_class_is_data_too() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a.csv", r"\.csv files are not read: save your data with np\.savez"),
+        ("a.npy", r"\.npy files are not read: save your data with np\.savez"),
         ("b.npz", r"b\.npz is not a file; save your data"),
-        ("b.csv", r"b\.csv is not a file: save your data"),
+        ("b.csv", r"b\.csv is not a file; save your data"),
         ("nowhere/", r"there is no folder .*nowhere; expected digits, .* FILE\.npz .* or FOLDER/"),
         ("n" * 300 + ".npz", "is not a file"),
         ("a\0b.npz", "is not a file"),
@@ -70,7 +68,7 @@ def test_one_class_is_data_too() -> None:
 )
 def test_other_sources_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("a.csv").write_text("1,2")
+    Path("a.npy").write_text("1,2")
     with pytest.raises(NetgrainError, match=said):
         load(name)
 
@@ -87,11 +85,17 @@ def test_counts_are_positive_whole_numbers(count: Any) -> None:
             load("digits", **{name: count})
 
 
-def test_a_format_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    reader = types.ModuleType("reader")
-    reader.read_samples = lambda path, **_: Dataset(torch.eye(2), torch.tensor([0, 1]), path.name)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "reader", reader)
-    monkeypatch.setattr(sources, "FORMATS", (*sources.FORMATS, sources.Format("FILE.toy", "reader", ".toy", "a toy")))
-    (tmp_path / "a.toy").touch()
-    assert load(tmp_path / "a.toy").name == "a.toy"
-    assert sources.kinds().endswith("FOLDER/ (images by class) or FILE.toy (a toy)")
+def test_channels_target_and_labels_of_any_source() -> None:
+    assert load("digits", limit=9, channels=3, standardise=False).note == (
+        "pixels divided by 16; grey repeated in three channels"
+    )
+    assert load("digits", limit=9, target="none").target == "none"
+    numbers, classes = (load("digits", limit=9, target=target) for target in ("numbers", None))
+    assert numbers.y.tolist() == classes.y.tolist()
+    assert numbers.target == "numbers"
+    with pytest.raises(NetgrainError, match="channels expects images of shape"):
+        load(TABLE, [0, 1, 1], channels=3)
+    with pytest.raises(NetgrainError, match=r"label .* names the column of a table .* but digits is a set of images"):
+        load("digits", label="digit")
+    with pytest.raises(NetgrainError, match="target 'number' is not known; did you mean 'numbers'"):
+        load("digits", target="number")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -289,6 +290,7 @@ OPTIONS = [
 ]
 
 AUDIT = ("audit", "mlp", "--data")
+LEARN = ("learnability", "mlp", "--no-trial", "--data")
 COMMANDS = [
     Mistake("an unknown set", argv=(*AUDIT, "digitz"), says="data set 'digitz' is not known; did you mean 'digits'"),
     Mistake("an unknown set, score", argv=("score", "mlp", "--data", "cifar"), says="did you mean 'cifar"),
@@ -299,18 +301,59 @@ COMMANDS = [
     Mistake("a missing folder", argv=(*AUDIT, "photos/"), says="there is no folder photos"),
     Mistake("an empty folder", argv=(*AUDIT, "empty/"), says="empty holds nothing; expected one folder for each class"),
     Mistake("a folder of texts", argv=(*AUDIT, "texts/"), says="no image .*could be read"),
-    Mistake("a table", argv=(*AUDIT, "table.csv"), says=r".csv files are not read: .*np.savez"),
+    Mistake(
+        "a table without names", argv=(*AUDIT, "table.csv"), says=r"first line of table.csv holds numbers \(1, 2, 3"
+    ),
+    Mistake("a good table, score", argv=("score", "mlp", "--data", "good.csv"), right=lambda t: "good.csv" in str(t)),
+    Mistake("no such column", argv=(*AUDIT, "good.csv", "--label", "kin"), says="no column 'kin'. Did you mean 'kind'"),
+    Mistake("an empty table", argv=(*AUDIT, "empty.csv"), says=r"empty.csv is empty \(it holds nothing\)"),
+    Mistake("a table with gaps", argv=(*AUDIT, "gaps.csv"), says=r"1 missing value, in 'a' \(1\), the first in row 2"),
+    Mistake(
+        "a table of one class", argv=("learnability", "mlp", "--data", "one.csv"), says="60 samples have the label"
+    ),
+    Mistake("a constant table", argv=("learnability", "mlp", "--data", "same.csv"), says="samples of X are the same"),
+    Mistake(
+        "a table into lenet", argv=("score", "lenet", "--data", "good.csv"), says="found a table of 2 features. For"
+    ),
+    Mistake("a column of names", argv=(*AUDIT, "names.csv"), says="column 'who' of names.csv holds 60 different words"),
+    Mistake("labels asked for", argv=(*LEARN, "few.csv"), says=r"only 3 different values, .* \(--target\)"),
+    Mistake("labels answered", argv=(*LEARN, "few.csv", "--target", "numbers"), right=lambda t: "R²" in str(t)),
+    Mistake("labels of no kind", argv=(*LEARN, "few.csv", "--target", "number"), says="did you mean 'numbers'"),
+    Mistake(
+        "no labels", argv=(*LEARN, "good.csv", "--no-label"), says="learnability needs labels, .* has none; .*--label"
+    ),
+    Mistake(
+        "no labels, score", argv=("score", "mlp", "--data", "without_y.npz"), right=lambda t: "mean score" in str(t)
+    ),
+    Mistake(
+        "a target and none", argv=(*LEARN, "few.csv", "--no-label", "--target", "numbers"), says="cannot be combined"
+    ),
+    Mistake("a label of images", argv=(*AUDIT, "texts/", "--label", "y"), says="--label.* but texts holds images"),
+    Mistake(
+        "two channels", argv=(*AUDIT, "digits", "--channels", "2"), says=r"must be 1 \(grey\) or 3 \(colour\), found"
+    ),
+    Mistake(
+        "channels of a table", argv=(*AUDIT, "good.csv", "--channels", "3"), says=r"have shape \(2,\); leave it out"
+    ),
+    Mistake(
+        "grey made colour",
+        argv=("score", "nets.py:colour", "--data", "good.npz", "--channels", "3"),
+        right=lambda t: True,
+    ),
+    Mistake("images alone", argv=(*LEARN, "mixed/cat"), says="learnability needs labels, and cat has none"),
+    Mistake(
+        "mixed sizes", argv=("score", "mlp", "--data", "mixed"), right=lambda t: "1 of 6 images resized to 4" in str(t)
+    ),
+    Mistake("a damaged parquet", argv=(*AUDIT, "bad.parquet"), says="cannot be read as parquet|needs pyarrow"),
     Mistake("an .npy file", argv=(*AUDIT, "objects.npy"), says=r".npy files are not read: .*np.savez"),
     Mistake("no X", argv=(*AUDIT, "without_x.npz"), says="has no array X .*arrays found: images, y"),
-    Mistake("no y", argv=(*AUDIT, "without_y.npz"), says="has no array y"),
-    Mistake("no y, score", argv=("score", "mlp", "--data", "without_y.npz"), says="has no array y"),
     Mistake("objects", argv=(*AUDIT, "objects.npz"), says="holds Python objects, and nothing is unpickled"),
     Mistake("no archive", argv=(*AUDIT, "text.npz"), says="text.npz cannot be read"),
-    Mistake("fractions in a file", argv=(*AUDIT, "fractions.npz"), says="expected classes"),
+    Mistake("fractions in a file", argv=(*AUDIT, "fractions.npz"), says="only 3 different values, .*--target"),
     Mistake(
         "fractions in a file, score",
         argv=("score", "mlp", "--data", "fractions.npz"),
-        says="expected classes",
+        says="only 3 different values, .*--target",
     ),
     Mistake("NaN in a file", argv=(*AUDIT, "nan.npz"), says=r"1 NaN, 0 Inf.*sample 3 at entry \(0, 1, 1\)"),
     Mistake("a signal of objects", argv=("visible", "mlp", "--signal", "objects.npy"), says="cannot be read as arrays"),
@@ -459,6 +502,24 @@ def prepare(folder: Path) -> None:
     np.savez(folder / "nan.npz", X=nan, y=y)
     (folder / "text.npz").write_text("no archive")
     (folder / "table.csv").write_text("1,2,3\n")
+    (folder / "empty.csv").touch()
+    rows = [(f"{v:.3f}", f"{w:.3f}", word) for v, w, word in zip(x[:, 0, 0, 0], x[:, 0, 1, 1], WORDS, strict=True)]
+    tables: dict[str, list[tuple[object, ...]]] = {
+        "good": [("a", "b", "kind"), *rows],
+        "gaps": [("a", "b", "kind"), rows[0], ("", *rows[1][1:]), *rows[2:]],
+        "one": [("a", "b", "kind"), *((a, b, 7) for a, b, _ in rows)],
+        "same": [("a", "b", "kind"), *((1, 2, c) for c in y.tolist())],
+        "names": [("who", "a", "kind"), *((f"name {i}", a, c) for i, (a, _, c) in enumerate(rows))],
+        "few": [("a", "b", "kind"), *((a, b, c + 0.5) for (a, b, _), c in zip(rows, y.tolist(), strict=True))],
+    }
+    for name, lines in tables.items():
+        (folder / f"{name}.csv").write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+    (folder / "bad.parquet").write_bytes(b"PAR1 and no more")
+    for i in range(6):
+        (folder / "mixed" / ("cat", "dog")[i % 2]).mkdir(parents=True, exist_ok=True)
+        size = (6, 5) if i == 5 else (4, 4)
+        pixels = np.random.default_rng(i).integers(0, 256, size, np.uint8)
+        Image.fromarray(pixels).save(folder / "mixed" / ("cat", "dog")[i % 2] / f"{i}.png")
     (folder / "empty").mkdir()
     for kind in ("cat", "dog"):
         (folder / "texts" / kind).mkdir(parents=True)

@@ -202,6 +202,62 @@ def run_folder(value: tuple[bytes, bool, int | None], folder: Path) -> bool:
     return True
 
 
+CELLS = (*("1", "2.5", "-3e9", "1e999", "", "NA", "nan", "inf", "cat", "dog", "True", "none", "é", "9" * 400),)
+HEADS = ("a", "b", "label", "y", "", "1", "a", "Target", "class=x", "id")
+
+
+def draw_csv(rng: Random) -> tuple[bytes, str | None, str | None]:
+    """A table of a few rows: sound or not, with a label column that may be missing."""
+    separator = rng.choice((",", ",", ";", "\t"))
+    width, sound = rng.choice((3, 3, 2, 1)), rng.random() < 0.7
+    lines = [[rng.choice(HEADS) if not sound else f"{'abc'[j]}" for j in range(width)]]
+    for i in range(rng.choice((30, 30, 6, 1, 0))):
+        lines.append([str(i % (j + 2)) if sound else rng.choice(CELLS) for j in range(width)])
+        if rng.random() > 0.98:
+            lines[-1].append("1")
+    content = "\n".join(separator.join(line) for line in lines).encode()
+    content = mutated(content, rng) if rng.random() > 0.7 else content
+    target = rng.choice((None, None, "classes", "numbers", "none"))
+    return content, rng.choice((None, None, "a", "b", "no")), target
+
+
+def run_csv(value: tuple[bytes, str | None, str | None], folder: Path) -> bool:
+    from netgrain.data import load
+
+    content, label, target = value
+    (folder / "own.csv").write_bytes(content)
+    with untouched(folder):
+        load(folder / "own.csv", label=label, target=target)  # type: ignore[arg-type]
+    return True
+
+
+@cache
+def parquet(pictures: bool) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns: dict[str, list[Any]] = {"a": [1.5, 2.5, 3.5] * 4, "w": ["x", "y", "z"] * 4, "v": [[1, 2]] * 12}
+    if pictures:
+        columns = {"image": [{"bytes": picture("PNG", "L"), "path": "a.png"}] * 12}
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns | {"label": [0, 1, 2] * 4}), sink)
+    return sink.getvalue()
+
+
+def draw_parquet(rng: Random) -> bytes:
+    content = parquet(rng.random() < 0.5)
+    return content if rng.random() < 0.3 else mutated(content, rng)
+
+
+def run_parquet(content: bytes, folder: Path) -> bool:
+    from netgrain.data import load
+
+    (folder / "own.parquet").write_bytes(content)
+    with untouched(folder):
+        load(folder / "own.parquet")
+    return True
+
+
 def draw_archive(rng: Random) -> bytes:
     names = rng.sample(("a", "in/b", "c", "é", "in/d"), 3)
     if rng.random() < 0.3:
@@ -246,5 +302,7 @@ TARGETS = (
     Target("npz", npz_bytes, run_npz),
     Target("npy", lambda rng: array_bytes(rng, True), run_npy),
     Target("image folder", draw_picture, run_folder),
+    Target("csv", draw_csv, run_csv),
+    Target("parquet", draw_parquet, run_parquet),
     Target("archive", draw_archive, run_archive),
 )

@@ -83,7 +83,7 @@ def digit_images(
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     chosen = []
     for digit in pair:
-        mine = order[data.y[order] == digit][:count]
+        mine = order[data.labels[order] == digit][:count]
         if len(mine) < count:
             raise NetgrainError(f"{source} has {len(mine)} images of the digit {digit} here, {count} were asked for.")
         chosen.append(mine)

@@ -175,14 +175,14 @@ def _one(grain: Grain, unit: Mapping[str, Any]) -> Outcome:
         for n in ("samples", "tests")
     )
     settings = Settings(lr=unit["lr"], steps=unit["steps"], batch=125, decay="linear")
-    trained = train_member(make, train.X, train.y, settings, seed=seed, i=0, device=device)
+    trained = train_member(make, train.X, train.labels, settings, seed=seed, i=0, device=device)
     if trained.diverged:
         return Outcome({"diverged": True, **dict.fromkeys(("test", "train", "noise_alone"))})
     model = trained.model(make).to(device)
     scores = {
-        "test": accuracy(model, test.X, test.y),
+        "test": accuracy(model, test.X, test.labels),
         "train": trained.train_accuracy,
-        "noise_alone": accuracy(model, without(train, *axes).X, train.y),
+        "noise_alone": accuracy(model, without(train, *axes).X, train.labels),
     }
     if unit["part"] == "pilot":
         return Outcome({"diverged": False, **scores})
@@ -214,7 +214,7 @@ def _grid(u1: Tensor, u2: Tensor) -> Tensor:
 def _cloud(data: Dataset, axes: Tensor) -> Tensor:
     """Some samples as points of the plane, each with its class."""
     inside = data.X[:CLOUD].flatten(1) @ axes.flatten(1).T
-    return torch.cat([inside, data.y[:CLOUD, None].to(inside)], 1)
+    return torch.cat([inside, data.labels[:CLOUD, None].to(inside)], 1)
 
 
 # --- claims -------------------------------------------------------------------------------------------------------

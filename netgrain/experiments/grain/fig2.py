@@ -133,13 +133,13 @@ def data_of(images: Mapping[str, Any], labels: str) -> tuple[Tensor, Tensor, Ten
     """Images, half of either class, and test images; random labels are drawn once, the same for all members."""
     samples = images["samples"]
     split = pictures(**{**images, "samples": 2 * samples})
-    chosen = torch.cat([(split.train.y == c).nonzero()[: samples // 2, 0] for c in (0, 1)])
-    X, y, test = split.train.X[chosen], split.train.y[chosen], split.test
+    chosen = torch.cat([(split.train.labels == c).nonzero()[: samples // 2, 0] for c in (0, 1)])
+    X, y, test = split.train.X[chosen], split.train.labels[chosen], split.test
     if labels == "true":
-        return X, y, test.X, test.y
+        return X, y, test.X, test.labels
     drawn = [
         torch.randint(2, (len(t),), generator=torch.Generator().manual_seed(derived_seed(0, "random labels", part)))
-        for part, t in enumerate((y, test.y))
+        for part, t in enumerate((y, test.labels))
     ]
     return X, drawn[0], test.X, drawn[1]
 

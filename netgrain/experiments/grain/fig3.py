@@ -161,7 +161,9 @@ def _member(G: Mapping[str, Geometry], device: str, unit: Mapping[str, Any]) -> 
         H = flipped(H, unit["flip"], draw)
     data = gaussian_like(H, unit["samples"], seed=draw)
     settings = Settings(**unit["settings"])
-    return following.followed(m, data.X, data.y, settings, seed=unit["seed"], i=0, probes=unit["probes"], device=device)
+    return following.followed(
+        m, data.X, data.labels, settings, seed=unit["seed"], i=0, probes=unit["probes"], device=device
+    )
 
 
 def flipped(G: Geometry, what: str, seed: int) -> Geometry:

@@ -206,10 +206,10 @@ def _one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
         for part in ("samples", "tests")
     )
     alone = {"linear": without(test, u2, u3), "circle": without(test, u1), "both": test}
-    tests = {part: (data.X, data.y) for part, data in alone.items()}
+    tests = {part: (data.X, data.labels) for part, data in alone.items()}
     shown = train if unit["part"] == "both" else without(train, u1)
     settings = replace(settings_of(unit, steps=unit["steps"]), momentum=unit["momentum"])
-    return Outcome(trained_accuracy(unit, shown.X, shown.y, settings, tests))
+    return Outcome(trained_accuracy(unit, shown.X, shown.labels, settings, tests))
 
 
 def axes(grain: Grain, index: int, plane: Sequence[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:

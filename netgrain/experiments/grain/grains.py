@@ -212,5 +212,5 @@ def pictures(*, name: str, size: int, samples: int, tests: int, two: bool = Fals
 
 def _enlarged(data: Dataset, factor: int, two: bool) -> Dataset:
     X = data.X.repeat_interleave(factor, -1).repeat_interleave(factor, -2) if factor > 1 else data.X
-    y, classes = ((data.y >= 5).long(), ("below five", "five or more")) if two else (data.y, data.classes)
+    y, classes = ((data.labels >= 5).long(), ("below five", "five or more")) if two else (data.labels, data.classes)
     return Dataset(X.contiguous(), y, data.name, classes, data.note)

@@ -342,12 +342,14 @@ def train_one(grains: Mapping[str, Grain], unit: Mapping[str, Any]) -> Outcome:
     grain, index = grains[unit["grain"]["name"]], unit["index"]
     eigenvalue = max(float(grain.values[index]), 0.0) / float(grain.values[0])
     train, test, ceiling = samples(grain, unit)
-    found = trained_accuracy(unit, train.X, train.y, Settings(**unit["training"]), {"accuracy": (test.X, test.y)})
+    found = trained_accuracy(
+        unit, train.X, train.labels, Settings(**unit["training"]), {"accuracy": (test.X, test.labels)}
+    )
     found["train_accuracy"] = found.pop("train")
     found["ceiling"] = None if found["diverged"] else ceiling
     found["spread"] = spread(unit, train, grain.direction(index, unit["seed"]))
     if unit["audited"]:
-        hard = difficulty(grain.axes(), train.X, train.y, seed=unit["seed"])
+        hard = difficulty(grain.axes(), train.X, train.labels, seed=unit["seed"])
         found["difficulty"] = None if math.isnan(hard) else hard
     return Outcome({"index": index, "eigenvalue": eigenvalue, **found})
 
@@ -372,7 +374,7 @@ def samples(grain: Grain, unit: Mapping[str, Any]) -> tuple[Dataset, Dataset, fl
     noise = data["label_noise"]
     test = rule(others, u, label_noise=noise, reference=X)
     clean = rule(others, u, label_noise=0.0, reference=X)
-    return rule(X, u, label_noise=noise), test, float((clean.y == test.y).double().mean())
+    return rule(X, u, label_noise=noise), test, float((clean.labels == test.labels).double().mean())
 
 
 def spread(unit: Mapping[str, Any], train: Dataset, u: Tensor) -> float | None:

@@ -206,7 +206,9 @@ def _trained(unit: Mapping[str, Any]) -> Outcome:
         isotropic(u, n, labels="linear", epsilon=epsilon("linear", m["network"]), seed=derived_seed(seed, part))
         for n, part in ((unit["samples"], "train"), (unit["tests"], "test"))
     )
-    found = trained_accuracy(unit, train.X, train.y, Settings(**unit["training"]), {"accuracy": (test.X, test.y)})
+    found = trained_accuracy(
+        unit, train.X, train.labels, Settings(**unit["training"]), {"accuracy": (test.X, test.labels)}
+    )
     return Outcome({"accuracy": found["accuracy"], "train": found["train"]})
 
 

@@ -181,8 +181,8 @@ def drawn(X: Tensor, n: int, seed: int, label: str) -> Tensor:
 def images_of(unit: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Training images and labels that the seed of a unit has drawn, test images and labels."""
     split = pictures(**unit["images"])
-    mine = drawn(split.train.y, unit["samples"], unit["seed"], "training images")
-    return split.train.X[mine], split.train.y[mine], split.test.X, split.test.y
+    mine = drawn(split.train.labels, unit["samples"], unit["seed"], "training images")
+    return split.train.X[mine], split.train.labels[mine], split.test.X, split.test.labels
 
 
 # --- numbers and words --------------------------------------------------------------------------------------------

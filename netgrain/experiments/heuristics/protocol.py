@@ -200,7 +200,7 @@ def material(data: str, samples: int, flat: bool, size: int | None = None) -> tu
         split = load_split(data, standardise=False)
     else:
         split = load_split(data, standardise=False, size=size, limit=(samples, TESTS))
-    X, y, X_test, y_test = split.train.X, split.train.y, split.test.X, split.test.y
+    X, y, X_test, y_test = split.train.X, split.train.labels, split.test.X, split.test.labels
     if data == "digits":
         X, y = torch.cat([X, X_test]), torch.cat([y, y_test])
         order = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))

@@ -148,7 +148,7 @@ def task_data(task: Task) -> TaskData:
     X, y = X[: sum(counts)].float(), y[: sum(counts)].long()
     parts = [Dataset(*part) for part in zip(X.split(counts), y.split(counts), strict=True)]
     scaled = [standardised(part, like=parts[0]) for part in parts]
-    train, validation, test = ((part.X, part.y) for part in scaled)
+    train, validation, test = ((part.X, part.labels) for part in scaled)
     zero = standardised(Dataset(torch.zeros_like(X[:1]), y[:1]), like=parts[0]).X[0]
     return TaskData(train, validation, test, zero)
 
@@ -174,7 +174,7 @@ def _raw(task: Task, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 def _pool(source: str) -> tuple[Tensor, Tensor]:
     """Images of a set at 16 × 16, training and test part together, in one random order."""
     split = load_split(source, standardise=False, size=SIZE, limit=IMAGES[source], seed=POOL_SEED)
-    X, y = torch.cat([split.train.X, split.test.X]), torch.cat([split.train.y, split.test.y])
+    X, y = torch.cat([split.train.X, split.test.X]), torch.cat([split.train.labels, split.test.labels])
     order = torch.randperm(len(X), generator=generator_for(POOL_SEED, "pool", source))
     return X[order], y[order]
 

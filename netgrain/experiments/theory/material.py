@@ -44,7 +44,7 @@ def images(job: Job, samples: int, *, channels: int, size: int, real: bool = Tru
             if channels == 1:
                 X = X.mean(1, keepdim=True)
                 X = (X - X.mean()) / X.std()
-            return Images(X, train.y, f"CIFAR-2 {'grey ' if channels == 1 else ''}{size} × {size}", real=True)
+            return Images(X, train.labels, f"CIFAR-2 {'grey ' if channels == 1 else ''}{size} × {size}", real=True)
     generator = job.generator("images", samples, channels, size)
     X = smooth(samples, channels, size, generator)
     along = torch.randn(X[0].numel(), generator=generator) / math.sqrt(X[0].numel())
