@@ -181,7 +181,7 @@ class Learnability:
 
     @property
     def features_learnt(self) -> bool:
-        """Whether the trial reached more than the kernel, beyond the errors of both and by five points or more."""
+        """Whether the trial is above the kernel by five points and beyond both errors."""
         return self.trial is not None and learnt_features(self._by_samples, self.trial.score)
 
     @property
