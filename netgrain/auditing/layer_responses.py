@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.auditing.layer_watching import BETWEEN, INPUT, Step, labels_of, watched
+from netgrain.auditing.ratios import ratio_of_means
 from netgrain.families.calls import ModuleCall
 from netgrain.families.members import model_dtype
 from netgrain.geometry.estimate import Estimate
@@ -172,26 +173,11 @@ def _rows(
                 step.name,
                 kinds.get(step.name, ""),
                 step.shape[1:],
-                _ratio([apart[:, i]], [noise[:, i]]),
-                _ratio([apart[:, i], *above], [noise[:, i], *below]),
-                _ratio([apart[:, i]], [constant]),
-                _ratio([apart[:, i] / 2], [whole[:, i]]),
+                ratio_of_means([apart[:, i]], [noise[:, i]]),
+                ratio_of_means([apart[:, i], *above], [noise[:, i], *below]),
+                ratio_of_means([apart[:, i]], [constant]),
+                ratio_of_means([apart[:, i] / 2], [whole[:, i]]),
                 float(silent[i]),
             )
         )
     return rows
-
-
-def _ratio(above: list[Tensor], below: list[Tensor]) -> Estimate:
-    """Product of means over a product of means, (parts,) each, with its linearised standard error."""
-    n = len(above[0])
-    tops, bottoms = [t.mean() for t in above], [t.mean() for t in below]
-    if any(float(b) == 0 for b in bottoms):
-        return Estimate(math.nan, math.nan, n)
-    value = float(math.prod(tops) / math.prod(bottoms))
-    if value == 0 or n < 2:
-        return Estimate(value, 0.0 if value == 0 else math.nan, n)
-    relative = sum(t / m for t, m in zip(above, tops, strict=True)) - sum(
-        t / m for t, m in zip(below, bottoms, strict=True)
-    )
-    return Estimate(value, abs(value) * float(torch.as_tensor(relative).std()) / math.sqrt(n), n)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.families.calls import ModuleCall, watching
+from netgrain.families.logits import logits_of
 from netgrain.families.members import forward
 
 INPUT = -1  # the place before the first layer
@@ -71,7 +72,8 @@ def watched(model: nn.Module, labels: Labels, batch: Tensor, look: Callable[[str
     record.keep(batch, INPUT)
     with torch.no_grad(), watching(model, enter, leave):
         result = forward(model, batch)
-    if not record.steps or record.find(outputs[0] if outputs else result) != record.last:
+    answer = logits_of(outputs[0], batch) if outputs else result
+    if not record.steps or record.find(answer) != record.last:
         record.add(OUTPUT, result, record.last)
     return record.steps
 
