@@ -21,7 +21,7 @@ SLOPES_WORK, ANSWERS_WORK, MAPS_WORK = 3e11, 3.2e11, 2.2e11  # floating-point op
 MOST_SAMPLES, FEWEST_SAMPLES = 200, 8  # at which slopes are taken
 MOST_ANSWERS, FEWEST_ANSWERS = 2000, 32
 MOST_MAPS, FEWEST_MAPS, PASSES = 16, 4, 10  # images, and passes that the map of one takes
-MEMBERS, FEWER_MEMBERS = 4, 2  # fresh networks beside it, each at half as many samples
+MEMBERS, FEWER_MEMBERS = 4, 2  # fresh networks beside it, each at a quarter as many samples
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class Effort:
         """What the budget allows for a network of so many operations and outputs.
 
         >>> Effort.for_network(1e6, 10)
-        Effort(answers=2000, samples=200, fresh_samples=100, members=4, vectors=None, maps=16)
+        Effort(answers=2000, samples=200, fresh_samples=50, members=4, vectors=None, maps=16)
         >>> Effort.for_network(3.5e9, 10)
-        Effort(answers=91, samples=14, fresh_samples=8, members=2, vectors=2, maps=6)
+        Effort(answers=91, samples=19, fresh_samples=8, members=2, vectors=2, maps=6)
         """
         rows, members, vectors = outputs, MEMBERS, None
-        if outputs > EXACT_OUTPUTS or operations * (1 + outputs) * MOST_SAMPLES * (1 + MEMBERS / 2) > SLOPES_WORK:
+        if outputs > EXACT_OUTPUTS or operations * (1 + outputs) * MOST_SAMPLES * (1 + MEMBERS / 4) > SLOPES_WORK:
             rows, members, vectors = VECTORS, FEWER_MEMBERS, VECTORS
             if outputs <= VECTORS:
                 rows, vectors = outputs, None
-        count = SLOPES_WORK / (operations * (1 + rows) * (1 + members / 2))
+        count = SLOPES_WORK / (operations * (1 + rows) * (1 + members / 4))
         samples = int(min(MOST_SAMPLES, max(FEWEST_SAMPLES, count)))
         return cls(
             answers=int(min(MOST_ANSWERS, max(FEWEST_ANSWERS, ANSWERS_WORK / operations))),
             samples=samples,
-            fresh_samples=max(FEWEST_SAMPLES, samples // 2),
+            fresh_samples=max(FEWEST_SAMPLES, samples // 4),
             members=members,
             vectors=vectors,
             maps=int(min(MOST_MAPS, max(FEWEST_MAPS, MAPS_WORK / (PASSES * operations)))),

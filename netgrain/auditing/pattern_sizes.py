@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+AT_ONCE = 2**20  # numbers that are transformed together
 MOST_ENTRIES = 64  # of a table, whose entries are parts of their own
 
 
@@ -51,8 +52,9 @@ def part_energies(rows: Tensor, shape: Sequence[int]) -> Tensor:
     limits = torch.tensor([1e-9, *(0.5 / edge for edge in _edges(min(h, w)))])
     # a frequency on an edge belongs to the coarser part
     place = torch.bucketize(frequency.flatten() * (1 - 1e-6), limits)
-    found = torch.zeros(len(rows), len(limits) + 1, dtype=torch.float64)
-    for i, row in enumerate(rows):
-        power = torch.fft.fft2(row.reshape(tuple(shape)), norm="ortho").abs().double().square().sum(0)
-        found[i].index_add_(0, place, power.flatten())
-    return found
+    parts = torch.nn.functional.one_hot(place, len(limits) + 1).double()  # (pixels, parts)
+    pieces = [torch.zeros(0, len(limits) + 1, dtype=torch.float64)]
+    for some in rows.split(max(1, AT_ONCE // rows.shape[1])):
+        power = torch.fft.fft2(some.reshape(len(some), *shape), norm="ortho").abs().square().sum(1)
+        pieces.append(power.double().flatten(1) @ parts)
+    return torch.cat(pieces)

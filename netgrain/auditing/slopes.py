@@ -21,7 +21,7 @@ from netgrain.geometry.estimate import Estimate, mean_of
 from netgrain.geometry.forms import Factored, Form
 from netgrain.runtime.randomness import generator_for
 
-AT_ONCE = 8  # samples of a pass
+AT_ONCE, LARGE, LARGE_AT_ONCE = 64, 2**14, 8  # samples of a pass, and those of large inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,8 @@ class Slopes:
         """Steepness of each sample by the parts of `part_names`, (samples, parts) float64; no columns without parts."""
         if not part_names(self.shape):
             return torch.zeros(len(self.rows), 0, dtype=torch.float64)
-        return torch.stack([part_energies(one, self.shape).sum(0) for one in self.rows])
+        n, m, d = self.rows.shape
+        return part_energies(self.rows.reshape(n * m, d), self.shape).reshape(n, m, -1).sum(1)
 
     def corr(self, other: Form) -> Estimate:
         """Correlation of the geometry with another one, with the error over samples."""
@@ -84,8 +85,9 @@ def slopes_of(model: nn.Module, X: Tensor, *, vectors: int | None = None, seed: 
 
     where = next(model.parameters()).device
     shape, pieces = tuple(X.shape[1:]), []
-    for some in X.split(AT_ONCE):
+    at_once = AT_ONCE if math.prod(shape) < LARGE else LARGE_AT_ONCE
+    for some in X.split(at_once):
         points = some.to(where, model_dtype(model))
-        found = gradients(frozen(model), points, "all" if vectors is None else mixed, at_once=AT_ONCE)
+        found = gradients(frozen(model), points, "all" if vectors is None else mixed, at_once=at_once)
         pieces.append(found.reshape(len(some), -1, math.prod(shape)).float().cpu())
     return Slopes(torch.cat(pieces), shape)
