@@ -8,6 +8,8 @@ from .comparisons import Comparison as Comparison
 from .comparisons import compare as compare
 from .layer_gains import LayerProfile as LayerProfile
 from .layer_gains import layer_profile as layer_profile
+from .reaction_maps import ReactionMap as ReactionMap
+from .reaction_maps import reaction_map as reaction_map
 from .signals import Visibility as Visibility
 from .signals import visible as visible
 from .swaps import WhatIf as WhatIf

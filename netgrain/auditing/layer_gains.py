@@ -9,18 +9,14 @@ by that of the tensor it was given, so that branches are compared with where the
 from __future__ import annotations
 
 import math
-import weakref
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from netgrain.families.calls import ModuleCall, watching
+from netgrain.auditing.layer_watching import BETWEEN, INPUT, Labels, Step, labels_of, watched
 from netgrain.families.gradients import check_deterministic
-from netgrain.families.members import Family, double_copy, forward, member, model_dtype
+from netgrain.families.members import Family, double_copy, member, model_dtype
 from netgrain.families.origin import probe_used
 from netgrain.families.probes import Probe
 from netgrain.families.reading import read
@@ -32,10 +28,7 @@ from netgrain.runtime.threads import one_thread
 
 AT_ONCE = 32  # directions that pass the network together
 STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # of finite differences, relative to the size of the probe point
-INPUT = -1  # the place before the first layer
-BETWEEN = "before "  # work outside the layers is named after the layer that follows
 NOTHING = {torch.float64: 1e-14, torch.float32: 1e-7}  # gains below this are rounding: zero
-Labels = Mapping[tuple[str, int], str]  # of every call of a layer: its module's name, and which call it is
 SAME = 1e-9  # a step outside the layers that changes no gain by more than this is not listed
 
 
@@ -234,11 +227,11 @@ def layer_profile(
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(model_dtype(model))
     check_deterministic(model, x)
     resolved = probe_used(probe, model, shape, "all")
-    labels = {(call.name, call.nth): _label(call) for call in reading.calls()}
+    labels = labels_of(reading.calls())
     doubled = model_dtype(double_copy(model, shape)) == torch.float64  # not where constants are in single precision
     dtype = torch.float64 if doubled else torch.float32
 
-    def passed(i: int) -> tuple[list[Step], Tensor]:
+    def passed(i: int) -> tuple[list[Step[Tensor]], Tensor]:
         points = resolved.probe.points(shape, probes, derived_seed(seed, "probe", i)).to(dtype)
         vectors = torch.cat([units, _random_units(shape, random, derived_seed(seed, "layers", i))]).to(dtype)
         return measured(member(make, seed, i).to(dtype), labels, points, vectors)
@@ -255,101 +248,34 @@ def layer_profile(
     return _summary(steps, along, average, NOTHING[dtype], resolved.text, tuple(notes))
 
 
-def _label(call: ModuleCall) -> str:
-    name = call.name or call.kind
-    return f"{name} ({call.nth + 1} of {call.times})" if call.repeated else name
-
-
 # --- one member ----------------------------------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
-    """One step of a forward pass: a call of a module, or the work between two calls."""
-
-    name: str
-    source: int  # the step that made what entered
-    squares: Tensor  # ‖J_l v‖² of the directions in this pass
-
-
-@dataclass(eq=False)
-class Recorder:
-    """‖J_l v‖² for every direction v at every step of a forward pass over the pairs x ± εv."""
-
-    count: int  # directions in this pass
-    epsilon: float
-    steps: list[Step] = field(default_factory=list)
-    known: dict[int, tuple[weakref.ref[Tensor], int]] = field(default_factory=dict)  # which step made a tensor
-
-    @property
-    def last(self) -> int:
-        return len(self.steps) - 1
-
-    def find(self, t: Tensor) -> int | None:
-        made, step = self.known.get(id(t), (None, 0))
-        return step if made is not None and made() is t else None
-
-    def keep(self, t: Tensor, step: int) -> int:
-        self.known[id(t)] = (weakref.ref(t), step)
-        return step
-
-    def add(self, name: str, t: Tensor, source: int) -> int:
-        ahead, behind = t.detach().reshape(2, self.count, -1)  # now: later layers may work in place
-        squares = ((ahead - behind) / (2 * self.epsilon)).double().square().sum(1)
-        self.steps.append(Step(name, source, squares))
-        return self.keep(t, self.last)
-
-    def entering(self, name: str, inputs: Iterable[Any]) -> int:
-        t = self.tensor_in(inputs)
-        if t is None:
-            return self.last
-        found = self.find(t)
-        return self.add(f"{BETWEEN}{name}", t, self.last) if found is None else found
-
-    def tensor_in(self, values: Iterable[Any]) -> Tensor | None:
-        fitting = (v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.dim() > 0)
-        return next((v for v in fitting if len(v) == 2 * self.count), None)
-
-
-def measured(model: nn.Module, labels: Labels, points: Tensor, vectors: Tensor) -> tuple[list[Step], Tensor]:
+def measured(model: nn.Module, labels: Labels, points: Tensor, vectors: Tensor) -> tuple[list[Step[Tensor]], Tensor]:
     """All steps of one member, and their squares (directions, steps), averaged over the points."""
     passes = [[_passed(model, labels, x, piece) for piece in vectors.split(AT_ONCE)] for x in points]
-    squares = [torch.cat([torch.stack([s.squares for s in steps], 1) for steps in pieces]) for pieces in passes]
+    squares = [torch.cat([torch.stack([s.found for s in steps], 1) for steps in pieces]) for pieces in passes]
     return passes[0][0], torch.stack(squares).mean(0)
 
 
-def _passed(model: nn.Module, labels: Labels, x: Tensor, vectors: Tensor) -> list[Step]:
+def _passed(model: nn.Module, labels: Labels, x: Tensor, vectors: Tensor) -> list[Step[Tensor]]:
+    """‖J_l v‖² for every direction v at every step, from the pairs x ± εv."""
     size = float(x.square().mean().sqrt())
-    record = Recorder(len(vectors), STEP[x.dtype] * (min(1.0, size) if size > 0 else 1.0))
-    calls: Counter[str] = Counter()
-    running: dict[str, tuple[str, int]] = {}  # label and source of the layers that have not returned
-    outputs: list[Tensor] = []
+    epsilon = STEP[x.dtype] * (min(1.0, size) if size > 0 else 1.0)
 
-    def enter(name: str, _module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if label := labels.get((name, calls[name])):
-            running[name] = label, record.entering(label, inputs)
-        calls[name] += 1
+    def squares(_: str, t: Tensor) -> Tensor:
+        ahead, behind = t.reshape(2, len(vectors), -1)
+        found: Tensor = ((ahead - behind) / (2 * epsilon)).double().square().sum(1)
+        return found
 
-    def leave(name: str, module: nn.Module, output: Any) -> None:
-        label, source = running.pop(name, ("", INPUT))
-        if label and (t := record.tensor_in([output])) is not None:
-            record.add(label, t, source)
-        if module is model:
-            outputs.append(output)
-
-    batch = torch.cat([x + record.epsilon * vectors, x - record.epsilon * vectors])
-    record.keep(batch, INPUT)
-    with torch.no_grad(), watching(model, enter, leave):
-        forward(model, batch)
-    if record.find(outputs[0]) != record.last or not record.steps:
-        record.add("output", outputs[0], record.last)
-    return record.steps
+    return watched(model, labels, torch.cat([x + epsilon * vectors, x - epsilon * vectors]), squares)
 
 
 # --- over members --------------------------------------------------------------------------------------------------
 
 
 def _summary(
-    steps: list[Step], along: Tensor, average: Tensor, nothing: float, probe: str, notes: tuple[str, ...]
+    steps: list[Step[Tensor]], along: Tensor, average: Tensor, nothing: float, probe: str, notes: tuple[str, ...]
 ) -> LayerProfile:
     """Ratios of means over members, with linearised errors; along (members, k, steps), average (members, steps)."""
     m = len(along)

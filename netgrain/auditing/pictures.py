@@ -11,6 +11,8 @@ from torch import Tensor
 
 SIDE = 96  # pixels of a picture, at least; each pixel of the input is a whole number of them
 
+MOST = 128  # pixels of a picture that is one of many
+
 
 def can_be_drawn(shape: Sequence[int]) -> bool:
     """One or three channels of pixels."""
@@ -40,6 +42,42 @@ def sample(x: Tensor, low: float, high: float) -> str:
     """A sample with the range low … high shown as black to white."""
     pixels = (x.double().numpy() - low) / ((high - low) or 1.0)
     return _png(pixels.transpose(1, 2, 0) if len(pixels) == 3 else np.repeat(pixels[0][..., None], 3, -1))
+
+
+def overlaid(x: Tensor, reaction: Tensor, low: float, high: float) -> np.ndarray:
+    """Colours (rows, columns, 3) of an image: faded and grey, and its own colours under red where the reaction lies.
+
+    reaction: shares of the pixels; the strongest hundredth of them is drawn in full.
+    """
+    pixels = np.clip((x.double().numpy() - low) / ((high - low) or 1.0), 0, 1)
+    grey = pixels.mean(0)[..., None].repeat(3, -1)
+    strong = float(np.quantile(reaction.numpy(), 0.99)) or 1.0
+    weight = np.clip(np.sqrt(reaction.numpy() / strong), 0, 1)[..., None]
+    found: np.ndarray = (1 - weight) * (0.35 + 0.5 * grey) + weight * (
+        np.array([0.85, 0.1, 0.1]) * (0.45 + 0.55 * grey)
+    )
+    return found
+
+
+def overlay(x: Tensor, reaction: Tensor, low: float, high: float) -> str:
+    """A sample with the reaction of a network over it, at most MOST pixels wide."""
+    return _png(_shrunk(overlaid(x, reaction, low, high)))
+
+
+def small_sample(x: Tensor, low: float, high: float) -> str:
+    """A sample as `sample` draws it, at most MOST pixels wide."""
+    pixels = (x.double().numpy() - low) / ((high - low) or 1.0)
+    return _png(_shrunk(pixels.transpose(1, 2, 0) if len(pixels) == 3 else np.repeat(pixels[0][..., None], 3, -1)))
+
+
+def _shrunk(colours: np.ndarray) -> np.ndarray:
+    """Averaged over squares of pixels until it is small enough for a page that shows many."""
+    factor = -(-max(colours.shape[:2]) // MOST)
+    if factor == 1:
+        return colours
+    h, w = (side // factor * factor for side in colours.shape[:2])
+    found: np.ndarray = colours[:h, :w].reshape(h // factor, factor, w // factor, factor, 3).mean((1, 3))
+    return found
 
 
 def _png(colours: np.ndarray) -> str:

@@ -50,6 +50,11 @@ def est(value: float, stderr: float | None = 0.01, n: int = 100) -> dict[str, An
     return {"value": value, "stderr": stderr, "n": n}
 
 
+def _layer(name: str, i: int) -> dict[str, Any]:
+    numbers = {key: est(1.1 * 0.8**i) for key in ("gain", "factor", "response", "differs")} | {"silent": 0.1 * i}
+    return {"name": name, "type": "Conv2d", "shape": [8, 8, 8], **numbers, "trained": numbers}
+
+
 def example(
     side: int = 8, *, noise: bool = False, samples: int = 1437, model: str = "resnet18:norm=none"
 ) -> dict[str, Any]:
@@ -164,12 +169,14 @@ def example(
             "trained": est(11.2, 0.4),
             "moved": {"corr": est(0.62, 0.02), "rows": [["Most of the move", "ranks 3 to 9"], [HOSTILE, BREAKING]]},
         },
-        "layers": [
-            {"name": name, "strongest": 2.2 * 1.1**i, "middle": 0.6 * 0.7**i, "weakest": 0.1 * 0.35**i}
-            for i, name in enumerate(
-                ["conv1", "stages.0.0.conv1", "stages.0.0.conv2", "stages.1.0.shortcut", "pool", "head"]
-            )
-        ],
+        "layers": {
+            "rows": [_layer(name, i) for i, name in enumerate(["conv1", "stages.0.0.conv1", HOSTILE, "pool", "head"])],
+            "loses": {"name": "pool", "type": "AvgPool2d", "factor": est(0.35)},
+            "trained_loses": None,
+            "members": 4,
+            "samples": 64,
+            "why": "",
+        },
         "what_if": [
             {
                 "change": "pool1 → AvgPool2d(2)",
