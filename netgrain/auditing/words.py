@@ -75,7 +75,7 @@ class Threshold:
     low, high : float
         95% of bootstraps over pairs, noise of the accuracies included, at the data and at the origin.
     pairs, cells : int
-        Pairs and cells up to that gain, of which none learnt.
+        Pairs and cells up to that gain, of which none learnt; lost directions count only where it is 0.
     learnt, counted : int
         Cells above it that learnt, and all cells above it.
     """
@@ -109,7 +109,7 @@ def threshold(cells: Iterable[Cell], *, seed: int = 0) -> Threshold:
     ... ]
     >>> found = threshold(made)
     >>> found.gain, found.cells, found.learnt, found.counted
-    (0.0001, 2, 2, 2)
+    (0.0001, 1, 2, 2)
     """
     counted = [c for c in cells if c.counts]
     if not counted:
@@ -118,10 +118,11 @@ def threshold(cells: Iterable[Cell], *, seed: int = 0) -> Threshold:
     learnt = torch.tensor([c.learnt for c in counted])
     gain = float(_largest(gains, learnt, torch.ones_like(learnt)))
     low, high = _interval(counted, seed)
-    below = {c.pair for c in counted if c.gain <= gain}
-    above = gains > gain
+    low_enough = [c for c in counted if c.gain <= gain and not c.learnt]
+    below = [c for c in low_enough if c.lost == (gain == 0)]  # what is lost says nothing of weak directions
+    above = (gains > gain) | learnt
     return Threshold(
-        gain, min(low, gain), max(high, gain), len(below), int((~above).sum()),
+        gain, min(low, gain), max(high, gain), len({c.pair for c in below}), len(below),
         int(learnt[above].sum()), int(above.sum()),
     )  # fmt: skip
 

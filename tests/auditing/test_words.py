@@ -38,7 +38,7 @@ def made_up(pairs: int, learnt_from: float, gains: tuple[float, ...] = (1e-1, 1e
 
 def test_threshold_of_a_planted_one() -> None:
     found = threshold(made_up(10, 1e-3))
-    assert (found.gain, found.pairs, found.cells) == (1e-5, 10, 20)
+    assert (found.gain, found.pairs, found.cells) == (1e-5, 10, 10)
     assert (found.learnt, found.counted) == (20, 20)
     assert found.low == pytest.approx(1e-5)
     assert found.high == pytest.approx(2e-5)  # where G is taken at the origin
@@ -64,7 +64,7 @@ def test_one_cell_that_learns_lowers_the_threshold_and_widens_its_interval() -> 
 def test_cells_without_anything_to_learn_do_not_count() -> None:
     cells = [replace(c, linear=3.0) if c.gain < 1e-2 else c for c in made_up(10, 1e-1)]
     found = threshold(cells)
-    assert (found.cells, found.counted) == (0, 10)
+    assert (found.gain, found.cells, found.counted) == (0.0, 0, 10)
 
 
 def test_noise_of_the_accuracies_counts() -> None:
