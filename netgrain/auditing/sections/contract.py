@@ -20,6 +20,7 @@ from netgrain.learning.outcome import Learnability
 from netgrain.runtime.randomness import generator_for
 
 Report = Mapping[str, Any]  # plain values by key, as in the JSON file
+TargetKind = Literal["classes", "numbers", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +29,8 @@ class Subject:
 
     make: Family
     X: Tensor  # (samples, *input_shape), float32 on the CPU
-    y: Tensor  # (samples,) labels
-    classes: tuple[str, ...]
+    y: Tensor | None  # (samples, …) labels: whole numbers are classes, floating-point ones numbers; None without labels
+    classes: tuple[str, ...]  # names of the groups: the classes, ranges of the number, or one for all samples
     features: tuple[str, ...]  # names of the columns of a table, where they are known
     G: Geometry
     place: Place  # where G was taken, and how precisely
@@ -41,10 +42,21 @@ class Subject:
     seed: int
     device: torch.device
     expected: Learnability | None = None  # the score that such networks will reach; None without labels
+    parts: Tensor | None = None  # (samples,) group of each; None: the labels themselves
+    rows: Tensor | None = None  # (samples,) places of the samples among those that were given; None: all of them
+    given: int | None = None  # number of samples that were given; None: all were measured
+    network: nn.Module | None = None  # the module that was given in place of a family
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.X.shape[1:])
+
+    @property
+    def groups(self) -> Tensor:
+        """The group of each sample, (samples,): its class, or the range that its number is in."""
+        if self.parts is not None:
+            return self.parts
+        return torch.zeros(len(self.X), dtype=torch.int64) if self.y is None else self.y
 
     def some_samples(self, count: int, use: str) -> Tensor:
         """Random samples, chosen by the seed."""
