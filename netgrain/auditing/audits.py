@@ -318,8 +318,12 @@ def _report(header: dict[str, Any], subject: Subject, bar: Bar, left_out: Collec
             report[part] = {**report[part], **values} if part in report else values
         bar.advance()
     report["left_out"] = sorted(left_out)
-    said = [sentence for section in used.values() for sentence in section.sentences(report)]
-    report["sentences"] = [*said, _how(report)]
+    report["sentences"] = [
+        sentence | {"panel": section.panel or key}
+        for key, section in used.items()
+        for sentence in section.sentences(report)
+    ]
+    report["sentences"].append(_how(report) | {"panel": "numbers"})
     report["alerts"] = _ranked([alert for section in used.values() for alert in section.alerts(report)])
     report["verdict"] = verdict(report)
     return report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -67,11 +67,12 @@ Level = Literal["good", "note", "warn", "bad"]
 
 
 class Sentence(TypedDict):
-    """One finding: its level, the finding itself, and what it means."""
+    """One finding: its level, the finding itself, what it means, and the tab that it stands in."""
 
     level: Level
     text: str
     more: str
+    panel: NotRequired[str]
 
 
 def said(text: str, more: str, level: Level = "note") -> Sentence:
@@ -104,8 +105,8 @@ class Section:
 
     `order` is its place in the report and on the page. `measure` returns parts of the report by their keys; parts of
     several sections under one key are joined. The body of the page is templates/sections/KEY.html.jinja, KEY being the
-    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`. A section
-    without a template has its `figures` only: the numbers of each group, by its name.
+    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`; a section
+    for which `shown` is false has no tab of its own. One without a template has its `figures` only: the numbers of each group, by its name.
     """
 
     order: int
@@ -115,6 +116,12 @@ class Section:
     figures: Mapping[str, tuple[Figure, ...]] = field(default_factory=dict)
     panel: str = ""
     title: str = ""
+    shown: Callable[[Report], bool] = lambda _: True
+
+
+def has_target(*kinds: TargetKind) -> Callable[[Report], bool]:
+    """Whether the labels of a report are of one of these kinds."""
+    return lambda report: (report.get("data") or {}).get("target", "classes") in kinds
 
 
 # --- numbers of the report, and how sentences write them --------------------------------------------------------------

@@ -13,6 +13,7 @@ from netgrain.auditing.sections.contract import (
     Section,
     Sentence,
     Subject,
+    has_target,
     percent,
     said,
     with_error,
@@ -74,6 +75,8 @@ def _points(found: Learnability, given: int) -> list[dict[str, Any]]:
         {"samples": n, "score": Estimate(float(s), math.hypot(s.stderr, rest), s.n).as_dict(), "measured": True}
         for n, s in zip(found.curve.sizes, found.curve.scores, strict=True)
     ]
+    if at_chance(found):  # a forecast of nothing
+        return rows
     last = found.curve.sizes[-1]
     enough = found.curve.enough()
     end = max(2 * last, given, 2 * enough[0] if enough else 0)
@@ -221,11 +224,13 @@ def score_word(e: Mapping[str, Any]) -> str:
 def shown(e: Mapping[str, Any], score: Mapping[str, Any]) -> str:
     """A score with its standard error, in whole per cent for accuracies and shares of variance alike.
 
-    >>> shown({}, {"value": 0.834, "stderr": 0.031}), shown({}, {"value": 0.992, "stderr": 0.004})
-    ('83 ± 3 %', '99.2 ± 0.4 %')
+    >>> [shown({}, {"value": v, "stderr": e}) for v, e in ((0.834, 0.031), (0.992, 0.004), (0.98, 0.04))]
+    ['83 ± 3 %', '99.2 ± 0.4 %', '94 to 100 %']
     """
     value, error = 100 * score["value"], 100 * (score["stderr"] or 0.0)
     digits = 0 if error >= 0.95 else 1
+    if value + error > 100:
+        return f"{value - max(error, 0.1):.{digits}f} to 100 %"
     return f"{value:.{digits}f} ± {max(error, 0.1):.{digits}f} %".replace("-", "−")
 
 
@@ -295,5 +300,11 @@ FIGURES = {
     )
 }  # fmt: skip
 SECTION = Section(
-    order=5, measure=measure, sentences=sentences, alerts=alerts, figures=FIGURES, panel="expected", title="Accuracy"
+    order=5,
+    measure=measure,
+    sentences=sentences,
+    alerts=alerts,
+    figures=FIGURES,
+    title="Accuracy",
+    shown=has_target("classes", "numbers"),
 )

@@ -11,6 +11,7 @@ from netgrain.auditing.sections.contract import (
     Sentence,
     Subject,
     estimate,
+    has_target,
     percent,
     said,
     with_error,
@@ -85,4 +86,6 @@ FIGURES = {
                meaning="Eigenvalue where the label is over an average one; no prediction of accuracy."),
     )
 }  # fmt: skip
-SECTION = Section(order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels")
+SECTION = Section(
+    order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels", shown=has_target("classes")
+)
