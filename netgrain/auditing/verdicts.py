@@ -87,7 +87,8 @@ def _lead(report: Report) -> str:
     if e.get("network") == "given" and e["measure"] == "accuracy":
         return f"Expect about {expected} from what this network already extracts{base}."
     if e["measure"] != "accuracy":
-        return f"Expect this network to explain about {shown(e, e['score'])} of the variance of your numbers (R²) {_with_samples(e)}."
+        share = f"{shown(e, e['score'])} of the variance of your numbers (R²)"
+        return f"Expect this network to explain about {share} {_with_samples(e)}."
     return f"Expect about {shown(e, e['score'])} from this network {_with_samples(e)}{base}."
 
 

@@ -105,8 +105,9 @@ class Section:
 
     `order` is its place in the report and on the page. `measure` returns parts of the report by their keys; parts of
     several sections under one key are joined. The body of the page is templates/sections/KEY.html.jinja, KEY being the
-    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`; a section
-    for which `shown` is false has no tab of its own. One without a template has its `figures` only: the numbers of each group, by its name.
+    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`. A section for
+    which `shown` is false has no tab. One without a template has its `figures` only: the numbers of each group, by its
+    name.
     """
 
     order: int

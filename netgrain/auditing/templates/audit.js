@@ -29,24 +29,7 @@ const plots = {
       title: (i) => `${points[i].samples} samples, ${points[i].measured ? "measured" : "forecast"}`,
     });
   },
-  bands: (host, width) => {
-    const { bands, unit } = report.scales;
-    const known = at(report, "scales", "weak", "labels_found");
-    const key = known ? "labels" : "variance";
-    const reaction = bands.map((b) => (centre(b.gain) ?? 0) * (b.dimensions ?? 0));
-    const total = reaction.reduce((sum, v) => sum + v, 0) || 1;
-    const errors = bands.map((b) => ((spread(b.gain) ?? 0) * (b.dimensions ?? 0)) / total);
-    const series = [
-      { name: known ? "tells the labels apart" : "how your data vary", style: "s3",
-        values: bands.map((b) => centre(b[key])), errors: bands.map((b) => spread(b[key])) },
-      { name: "the network reacts to", style: "s1", values: reaction.map((v) => v / total), errors },
-    ];
-    rows(host, width, {
-      label: "Shares by size of pattern", x: `share, by size of pattern in ${unit}`, compact: true, show: percent,
-      names: bands.map((b) => String(b.name).replace(` ${unit}`, "").replace("and coarser", "and up")), series,
-      percents: true,
-    });
-  },
+  bands: (host, width) => bandsOf(host, width, report.scales),
   spectrum: (host, width) => {
     const curves = [
       { name: "this network", style: "s1", values: spectrum.network },
