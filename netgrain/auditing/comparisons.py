@@ -167,7 +167,7 @@ def _rows(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _single(reports: Sequence[Mapping[str, Any]], one: Mapping[str, Any]) -> bool:
-    return sum(r["model"] == one["model"] for r in reports) == 1
+    return [r["model"] for r in reports].count(one["model"]) == 1
 
 
 def _row(

@@ -44,7 +44,7 @@ WORDS = [("cat", "dog", "owl")[c] for c in Y.tolist()]
 HOT = nn.functional.one_hot(Y, 3)
 PAIRS = TensorDataset(X, Y)
 FEW = Settings(steps=1, batch=None)
-audited = partial(audit, progress=False, members=4)
+audited = partial(audit, trial=False, progress=False, members=4)
 VALUES = [0.0, 0.1]
 
 

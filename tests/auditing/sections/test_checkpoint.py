@@ -21,10 +21,10 @@ def test_a_linear_network_by_hand() -> None:
     """Its Jacobian is its weight matrix W, so the complexity is ‖W‖², and its geometry WᵀW."""
     W = torch.tensor([[3.0, 0, 0, 0], [0, 0, 0, 0]])
     G = ng.Geometry.from_matrix(torch.eye(4))
-    found = audit(linear, X, Y, G=G, weights={"weight": W}, progress=False).report["complexity"]
+    found = audit(linear, X, Y, G=G, weights={"weight": W}, trial=False, progress=False).report["complexity"]
     assert found["trained"]["value"] == pytest.approx(9)
     assert found["moved"]["corr"]["value"] == pytest.approx(0.5)  # ⟨WᵀW, I⟩ / ‖WᵀW‖ ‖I‖
-    assert audit(linear, X, Y, G=G, progress=False).report["complexity"]["trained"] is None
+    assert audit(linear, X, Y, G=G, trial=False, progress=False).report["complexity"]["trained"] is None
 
 
 def test_a_checkpoint_is_told(audited: Audit) -> None:
@@ -47,4 +47,4 @@ def test_a_checkpoint_is_told(audited: Audit) -> None:
 )
 def test_weights_that_do_not_fit(weights: dict[str, Tensor], said: str) -> None:
     with pytest.raises(NetgrainError, match=said):
-        audit(linear, X, Y, G=ng.Geometry.from_matrix(torch.eye(4)), weights=weights, progress=False)
+        audit(linear, X, Y, G=ng.Geometry.from_matrix(torch.eye(4)), weights=weights, trial=False, progress=False)
