@@ -15,10 +15,11 @@ from netgrain.auditing.checks import check_options
 from netgrain.auditing.effort import effort_for
 from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.measured_data import SAMPLES, MeasuredData, family_of, measured_data
-from netgrain.auditing.pages import Document, page, snippet
+from netgrain.auditing.pages import Document, page
 from netgrain.auditing.places import Place, place_of
 from netgrain.auditing.sections.contract import Alert, Report, Sentence, Subject, said
 from netgrain.auditing.sections.registry import SLOW, sections
+from netgrain.auditing.snippets import snippet
 from netgrain.auditing.verdicts import few_lines, verdict
 from netgrain.families.members import Family
 from netgrain.families.prepared import prepared

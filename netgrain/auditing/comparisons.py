@@ -9,8 +9,9 @@ from typing import Any
 
 from netgrain.auditing.audits import SCHEMA, Audit
 from netgrain.auditing.checks import comparable
-from netgrain.auditing.pages import Document, comparison, snippet
+from netgrain.auditing.pages import Document, comparison
 from netgrain.auditing.sections.expected import constant, shown
+from netgrain.auditing.snippets import snippet
 from netgrain.auditing.verdicts import LABELS, Verdict
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.rankings import ranked

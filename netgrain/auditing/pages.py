@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from netgrain.auditing.sections.registry import sections
 from netgrain.runtime.files import write_whole
@@ -76,19 +76,6 @@ class Document:
         path = Path(path)
         text = json.dumps(self.report, indent=2, allow_nan=False) if path.suffix == ".json" else self.html()
         return write_whole(path, text.encode())
-
-
-def snippet(title: str, lines: Sequence[tuple[str, str]]) -> str:
-    """A short table for notebooks, escaped.
-
-    >>> snippet("<b>", [("verdict", "a & b")])[-60:]
-    "<td style='text-align:left'>a &amp; b</td></tr></table>"
-    """
-    left = "text-align:left"
-    cells = (
-        f"<tr><th style='{left}'>{escape(name)}</th><td style='{left}'>{escape(said)}</td></tr>" for name, said in lines
-    )
-    return f"<table><caption style='{left}'>{escape(title)}</caption>{''.join(cells)}</table>"
 
 
 def page(report: Mapping[str, Any]) -> str:

@@ -1,12 +1,15 @@
 """audit, compare, visible and card from the shell: what they write, and what they refuse in one line."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from netgrain.cli import audit
 from netgrain.cli.app import app
 
 NETS = """
@@ -136,3 +139,17 @@ def test_signals(here: Path) -> None:
     code, _, error = _invoke("visible", "nets.py:small", "--signal", "none.npy")
     assert (code, len(error.strip().splitlines())) == (2, 1)
     assert "is not a file" in error
+
+
+@pytest.mark.parametrize("line", [*audit.AUDIT_EXAMPLES.splitlines(), *audit.COMPARE_EXAMPLES.splitlines()])
+def test_every_example_of_the_help_runs(here: Path, line: str) -> None:
+    """On 64 samples and few networks; data sets and packages that are not here are left to `make docs-lines`."""
+    if "cifar10" in line or "mnist" in line or "timm" in line:
+        pytest.skip("needs a data set or a package of its own")
+    (here / "my_model.py").write_text(NETS.replace("def small", "def Net"))
+    names: dict[str, object] = {}
+    exec(NETS, names)
+    save_file(names["small"]().state_dict(), "trained.safetensors")  # type: ignore[operator]
+    code, text, error = _invoke(*shlex.split(line)[1:], "--limit", "64", *([] if "--quick" in line else ["--quick"]))
+    assert code in (0, 1), error
+    assert (code == 1) is ("condition holds" in text)

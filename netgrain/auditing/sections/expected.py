@@ -39,10 +39,13 @@ def measure(subject: Subject) -> dict[str, Any]:
     if found is None:
         return {"expected": None}
     given = subject.given or len(subject.X)
+    plain = found.as_dict()
+    until = plain["curve"]["enough"]
     with_all = found.score if given <= found.about.samples else _at(found, given)
     return {
         "expected": {
-            **found.as_dict(),
+            **plain,
+            "curve": {**plain["curve"], "enough": None if until is None else list(until)},
             "network": "given" if subject.network is not None else "random",
             "all": {"samples": given, "score": with_all.as_dict()},
             "points": _points(found, given),
