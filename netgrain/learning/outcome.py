@@ -216,6 +216,7 @@ class Learnability:
         if self.measure == "R²":
             out.append("the model error was measured on accuracies and is only a stand-in for R²")
         out.append(f"the model error is that of {about.record}")
+        out += _beyond_the_record(about, self.kernel)
         out.append(f"it holds for training with {about.recipe}")
         return tuple(out)
 
@@ -384,6 +385,18 @@ class Learnability:
         )
         notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.remarks)
         return f"<table><caption>{html.escape(self.about.model)}</caption>{cells}</table><ul>{notes}</ul>"
+
+
+def _beyond_the_record(about: LearnabilityAbout, kernel: str) -> list[str]:
+    """How these settings differ from those for which the model error was measured."""
+    out, usual, size = [], track_record().members[kernel], track_record().image_size
+    members = about.members[kernel]
+    if 1 < members < usual:
+        out.append(f"{members} random networks were used for their cost, and the model error was measured with {usual}")
+    if len(about.input_shape) == 3 and max(about.input_shape[1:]) > size:
+        shape = " × ".join(map(str, about.input_shape[1:]))
+        out.append(f"images are {shape}, and the model error was measured at {size} × {size}")
+    return out
 
 
 def _score(score: Estimate) -> str:

@@ -110,6 +110,10 @@ class TrackRecord:
         Of the kernel's number, of a trial training's, and of both in one.
     recipes : RecordedRecipes
         Of other recipes, which these errors do not count.
+    members : dict of str to int
+        Random networks behind each kind of kernel.
+    image_size : int
+        Pixels of a side of the largest images.
     """
 
     recipe: str
@@ -117,6 +121,8 @@ class TrackRecord:
     trial: RecordedErrors
     combined: RecordedErrors
     recipes: RecordedRecipes
+    members: dict[str, int]
+    image_size: int
 
 
 @cache
@@ -135,7 +141,7 @@ def track_record() -> TrackRecord:
         f"{stored['recipe']}; {' or '.join(others.means)} moved what was reached by {100 * others.spread:.1f} points "
         f"(root mean square, {others.source}), which the error does not count"
     )
-    return TrackRecord(recipe, **kinds, recipes=others)
+    return TrackRecord(recipe, **kinds, recipes=others, members=stored["members"], image_size=stored["image size"])
 
 
 def _recorded(stored: dict[str, Any]) -> RecordedErrors:

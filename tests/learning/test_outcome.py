@@ -61,3 +61,17 @@ def test_few_samples_in_a_class_and_chance_are_said(found: Learnability) -> None
     assert 0.5 <= found.chance < 0.7
     assert "always the largest class" in dict(found.rows())["compared"]
     assert found.about.versions["netgrain"]
+
+
+def test_settings_beyond_the_record_are_said(found: Learnability) -> None:
+    kernel, record = found.kernel, track_record()
+    usual, size = record.members[kernel], record.image_size
+    alike = replace(found, about=replace(found.about, members={kernel: usual}, input_shape=(3, size, size)))
+    assert "the model error was measured" not in " ".join(alike.remarks)
+    beyond = replace(found, about=replace(found.about, members={kernel: 2}, input_shape=(3, 224, 224)))
+    said = " ".join(beyond.remarks)
+    assert f"2 random networks were used for their cost, and the model error was measured with {usual}" in said
+    assert f"images are 224 × 224, and the model error was measured at {size} × {size}" in said
+    assert not any(
+        "random networks" in r for r in replace(beyond, about=replace(beyond.about, members={kernel: 1})).remarks
+    )
