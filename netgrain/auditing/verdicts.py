@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from netgrain.auditing.sections.contract import Report, percent
-from netgrain.auditing.sections.expected import constant, enough, score_word, shown
+from netgrain.auditing.sections.expected import constant, enough, reached, score_word, shown
 
 BEYOND = 1.645  # standard errors by which a predicted gain must exceed zero: one-sided, 95 %
 WORTH_SAYING = 0.05  # share of what tells the classes apart, or of the variance
@@ -37,7 +37,7 @@ def verdict(report: Report) -> Verdict:
 
 def at_chance(report: Report) -> bool:
     """Whether nothing was found that can be learnt."""
-    return bool(_of(report, "expected").get("at_chance"))
+    return bool(_of(report, "expected").get("at_chance")) and not reached(report)
 
 
 def few_lines(report: Report) -> list[tuple[str, str]]:
@@ -68,15 +68,26 @@ def _lead(report: Report) -> str:
     if not e:
         return f"Without labels no accuracy can be predicted for {model}.{_reaction(report)}"
     n = e["settings"]["samples"]
-    if e["at_chance"]:
+    if at_chance(report):
         return (
             f"Nothing to learn here: with these {n:,} samples the {score_word(e)} to expect is {shown(e, e['score'])}, "
             f"and {constant(e)}."
         )
-    reached = _of(_of(report, "checkpoint"), "accuracy")
+    own = _of(_of(report, "checkpoint"), "accuracy")
     expected = f"{shown(e, e['score'])} {_with_samples(e)}"
-    if reached.get("value") is not None:
-        return f"This checkpoint reaches {shown(e, reached)} on these samples; expected of a new one is {expected}."
+    given = e.get("network") == "given"
+    if own.get("value") is not None and e["at_chance"]:
+        return (
+            f"This checkpoint reaches {shown(e, own)} on these samples, where features of random networks find nothing "
+            f"beyond guessing ({100 * e['chance']:.0f} %): it has learnt features of its own, or knows these samples."
+        )
+    if own.get("value") is not None and given:
+        return (
+            f"This network reaches {shown(e, own)} on these samples as it is; a new last layer on what it extracts "
+            f"is expected to reach {expected}."
+        )
+    if own.get("value") is not None:
+        return f"This checkpoint reaches {shown(e, own)} on these samples; expected of a new one is {expected}."
     if e["warning"] and e["trial"]:
         reach = min(e["trial"]["score"]["value"] + (e["trial"]["score"]["stderr"] or 0.0), 1.0)
         return (
@@ -84,7 +95,7 @@ def _lead(report: Report) -> str:
             f"{_with_samples(e)}: it has to learn features that random networks do not have."
         )
     base = f" (guessing gives {100 * e['chance']:.0f} %)" if e["measure"] == "accuracy" else ""
-    if e.get("network") == "given" and e["measure"] == "accuracy":
+    if given and e["measure"] == "accuracy":
         return f"Expect about {expected} from what this network already extracts{base}."
     if e["measure"] != "accuracy":
         share = f"{shown(e, e['score'])} of the variance of your numbers (R²)"
@@ -180,6 +191,8 @@ def _action(report: Report) -> str:
 def _pays(row: Mapping[str, Any]) -> bool:
     """Whether a change is predicted to gain, beyond its error."""
     gain = _value(row.get("gain"))
+    if "clear" in row:
+        return bool(row["clear"]) and gain is not None
     return gain is not None and gain > BEYOND * _error(row["gain"])
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from netgrain.auditing.sections.expected import alerts
 from netgrain.auditing.verdicts import LABELS, TRAIN, few_lines, verdict
 from tests.auditing.audit_example import est, expected
 
@@ -42,6 +43,14 @@ def test_at_chance_nothing_else_is_said_and_nothing_is_good() -> None:
         "the largest class gives 10 %."
     )
     assert (found["level"], found["action"]) == ("error", "Check the labels.")
+
+
+def test_a_checkpoint_beyond_guessing_is_not_contradicted() -> None:
+    whole = report(expected={"at_chance": True, "score": est(0.11, 0.03)}, checkpoint={"accuracy": est(0.95, 0.01)})
+    assert verdict(whole)["sentence"].startswith("This checkpoint reaches 95 ± 1 % on these samples, where features")
+    assert [a["level"] for a in alerts(whole)] != ["error"]
+    whole["checkpoint"] = {"accuracy": est(0.11, 0.01)}
+    assert verdict(whole)["sentence"].startswith("Nothing to learn here")
 
 
 def test_a_share_within_its_error_is_not_said() -> None:

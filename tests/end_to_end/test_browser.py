@@ -352,7 +352,7 @@ def test_print_shows_everything(visit: Callable[..., Visit]) -> None:
     assert here.count("button:not(.sort):visible") == here.count(".strip button:visible")
     here.until("document.querySelector('#overview details').open")
     here.value("document.querySelectorAll('[role=tabpanel]').forEach((p) => { p.hidden = true; })")
-    assert here.count('[role="tabpanel"]:visible') == 7  # also where the browser does not announce that it prints
+    assert here.count('[role="tabpanel"]:visible') == 8  # also where the browser does not announce that it prints
     assert luminance(here.value("getComputedStyle(document.querySelector('.card')).backgroundColor")) > 0.8
     here.page.emulate_media(media="screen")
     here.until("document.querySelectorAll('[role=tabpanel]:not([hidden])').length === 1")
@@ -418,7 +418,9 @@ def test_ten_seconds(visit: Callable[..., Visit], screen: str, scheme: str) -> N
     parts = "h1, .facts, .verdict p, #picture h3, #picture text, #picture .legend, #picture figcaption"
     above = f"(e) => e.getBoundingClientRect().top < {height}"
     seen = here.value(f"[...document.querySelectorAll('{parts}')].filter({above}).map((e) => e.textContent).join(' ')")
-    assert "one standard error: two results in three" in seen
+    caption = " ".join(str(here.page.locator("#picture figcaption").text_content()).split())
+    assert "± are one standard error: two results in three are closer than that" in caption
+    assert "Expect about 83 ± 3 %" in seen
     assert re.findall(UNEXPLAINED, seen) == []
     assert here.value("document.documentElement.scrollWidth") <= width
 

@@ -64,6 +64,15 @@ def at_chance(found: Learnability) -> bool:
     return not (by_score or by_square or tried)
 
 
+def reached(report: Report) -> bool:
+    """Whether a checkpoint is beyond guessing, so that there is something to learn."""
+    found = report.get("checkpoint") or {}
+    accuracy, chance = found.get("accuracy"), report["expected"]["chance"]
+    if not accuracy or accuracy["value"] is None:
+        return False
+    return bool(accuracy["value"] - chance > BEYOND * (accuracy["stderr"] or 0.0))
+
+
 def _at(found: Learnability, samples: int) -> Estimate:
     """The score with so many samples: the curve's own error, and those of networks and of the method."""
     curve = found.curve.at(samples)
@@ -97,7 +106,7 @@ def alerts(report: Report) -> list[Alert]:
     expected = report.get("expected")
     if expected is None:
         return _off(report)
-    if expected["at_chance"]:
+    if expected["at_chance"] and not reached(report):
         return [*_nothing(expected), *_off(report)]
     made = (_learnt, _few, _uneven, _more, _noise)
     return [*_off(report), *(alert for make in made if (alert := make(expected)) is not None)]
