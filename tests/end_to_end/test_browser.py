@@ -418,7 +418,7 @@ def test_ten_seconds(visit: Callable[..., Visit], screen: str, scheme: str) -> N
     parts = "h1, .facts, .verdict p, #picture h3, #picture text, #picture .legend, #picture figcaption"
     above = f"(e) => e.getBoundingClientRect().top < {height}"
     seen = here.value(f"[...document.querySelectorAll('{parts}')].filter({above}).map((e) => e.textContent).join(' ')")
-    caption = " ".join(str(here.page.locator("#picture figcaption").text_content()).split())
+    caption = " ".join(str(here.page.locator("#picture > figcaption").text_content()).split())
     assert "± are one standard error: two results in three are closer than that" in caption
     assert "Expect about 83 ± 3 %" in seen
     assert re.findall(UNEXPLAINED, seen) == []
