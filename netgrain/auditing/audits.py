@@ -115,7 +115,7 @@ def audit(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """What to expect from a network on your data, what it reacts to there, and what to do.
+    """What to expect from a network on your data, and what to do.
 
     The audit predicts the score that trained networks will reach (`learnability`), takes the average geometry G of the
     family, and measures how data and labels lie along its directions. Its verdict is one sentence with one action.

@@ -38,7 +38,7 @@ class Comparison(Document):
 
     @property
     def ranking(self) -> list[dict[str, Any]]:
-        """A row for each network, the best first; in the order of the audits where there are no labels."""
+        """A row for each network, the best first; unranked without labels."""
         found: list[dict[str, Any]] = self.report["ranking"]
         return found
 
