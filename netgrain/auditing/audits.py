@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from netgrain.auditing.axes import axes_of
-from netgrain.auditing.checks import check_options, checked_data
+from netgrain.auditing.checks import check_options
+from netgrain.auditing.effort import effort_for
 from netgrain.auditing.label_relevance import relevance
+from netgrain.auditing.measured_data import SAMPLES, MeasuredData, family_of, measured_data
 from netgrain.auditing.pages import Document, page
 from netgrain.auditing.places import Place, place_of
 from netgrain.auditing.sections.contract import Alert, Report, Sentence, Subject, said
-from netgrain.auditing.sections.registry import sections
+from netgrain.auditing.sections.registry import SLOW, sections
+from netgrain.auditing.snippets import snippet
+from netgrain.auditing.verdicts import few_lines, verdict
 from netgrain.families.members import Family
 from netgrain.families.prepared import prepared
 from netgrain.families.probes import Probe
+from netgrain.families.reading import Reading, read
+from netgrain.families.sizes import UNKNOWN, operations
+from netgrain.geometry.of_models import geometry_of
 from netgrain.geometry.value import Geometry
+from netgrain.learning.outcome import Learnability
+from netgrain.learning.predictions import learnability
+from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.versions import __version__
 
+SCHEMA = 2  # of the report; docs/audit.md and report.schema.json describe it
+FEWEST_SAMPLES = 32
 MOST_ALERTS = 5
 
 
@@ -32,7 +44,7 @@ MOST_ALERTS = 5
 class Audit(Document):
     """What an audit found about a family of networks and a data set.
 
-    Its repr lists the findings, one in each line.
+    Its repr begins with the verdict and what to do, then the alerts and the main numbers, one in each line.
 
     Parameters
     ----------
@@ -40,6 +52,8 @@ class Audit(Document):
         Everything that was found, as plain values for JSON. docs/audit.md explains the numbers.
     G : Geometry
         The geometry that the audit is about.
+    expected : Learnability or None
+        The score to expect, with what stands behind it; None without labels.
 
     Attributes
     ----------
@@ -53,6 +67,7 @@ class Audit(Document):
     """
 
     G: Geometry
+    expected: Learnability | None = None
 
     @property
     def kept(self) -> Tensor:
@@ -70,13 +85,16 @@ class Audit(Document):
         return page(self.report)
 
     def __repr__(self) -> str:
-        return "\n".join(f"- {s['text']}" for s in self.report["sentences"])
+        return "\n".join(f"{name}: {text}" if name else text for name, text in few_lines(self.report))
+
+    def _repr_html_(self) -> str:
+        return snippet(f"{self.report['model']} on {self.report['data']['name']}", few_lines(self.report))
 
 
 def audit(
-    make: Family,
+    make: Family | nn.Module,
     X: Tensor,
-    y: Tensor,
+    y: Tensor | None = None,
     *,
     name: str = "",
     data: str = "data",
@@ -86,6 +104,10 @@ def audit(
     G: Geometry | None = None,
     weights: Mapping[str, Tensor] | None = None,
     swaps: Mapping[str, nn.Module] | None = None,
+    target: Literal["classes", "numbers"] | None = None,
+    samples: int = SAMPLES,
+    trial: bool | None = None,
+    quick: bool = False,
     probe: Probe | str | None = None,
     keep: float = 0.7,
     members: int | None = None,
@@ -93,19 +115,21 @@ def audit(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """What fresh networks of a family react to in a data set and its labels.
+    """What to expect from a network on your data, and what to do.
 
-    The audit takes the average geometry G of the family, and measures how the variance of the data and the labels lie
-    along its eigenvectors. That is a statement about initialisation, not about what training reaches.
+    The audit predicts the score that trained networks will reach (`learnability`), takes the average geometry G of the
+    family, and measures how data and labels lie along its directions. Its verdict is one sentence with one action.
 
     Parameters
     ----------
-    make : callable
-        Returns a fresh ``torch.nn.Module`` on every call, with an output for each class.
+    make : callable or torch.nn.Module
+        Returns a fresh ``torch.nn.Module`` on every call, with an output for each class; or one network as it is, such
+        as a pretrained one.
     X : Tensor of shape (samples, *input_shape)
         The samples as the network will get them: standardise them first.
-    y : Tensor of shape (samples,)
-        Labels 0 to classes − 1.
+    y : Tensor of shape (samples,), optional
+        Labels 0 to classes − 1, or numbers of shape (samples,) or (samples, outputs). Without labels nothing is said
+        about a score.
     name : str, optional
         What the report calls the network; the name of its class by default.
     data : str, default "data"
@@ -122,6 +146,14 @@ def audit(
         A trained state dict, whose complexity and geometry are compared with those of fresh networks.
     swaps : mapping of str to Module, optional
         Changes to try, each alone: dotted names of submodules and what replaces them.
+    target : {"classes", "numbers"}, optional
+        What y means, where floating-point labels have few values.
+    samples : int, default 2000
+        Number of random samples to measure, at least 32; fewer are used for the score where a network is expensive.
+    trial : bool, optional
+        Whether to run a short training, too; by default where its cost in steps allows it.
+    quick : bool, default False
+        Spend less: at most 500 samples behind the score, no short training, and fewer sections.
     probe : {"data", "origin", "gaussian:SIGMA"} or Probe, optional
         Where G is taken; by default at 512 of the samples.
     keep : float, default 0.7
@@ -170,65 +202,131 @@ def audit(
     >>> found.report["leading"]["count"]
     16
     """
-    X, y, first = checked_data(make, X, y, classes, seed=seed)
-    shape, on = tuple(X.shape[1:]), best_device() if device is None else checked_device(device)
-    make = prepared(make, shape)
+    whole("samples", samples, FEWEST_SAMPLES)
+    network = make if isinstance(make, nn.Module) else None
+    family, known = (make, True) if not isinstance(make, nn.Module) else family_of(make)
+    found = measured_data(family, X, y, classes=classes, target=target, samples=samples, seed=seed)
+    shape, on = tuple(found.X.shape[1:]), best_device() if device is None else checked_device(device)
+    family = prepared(family, shape)
     check_options(shape, features=features, G=G, probe=probe, weights=weights, keep=keep, members=members)
-    place = Place() if G is not None else place_of(probe, X, members=members, seed=seed)
-    labels = tuple(classes) or tuple(map(str, range(int(y.max()) + 1)))
-    header = {
-        "netgrain": __version__,
-        "date": str(datetime.date.today()),
-        "model": name or type(first).__name__,
-        "seed": seed,
-        "data": {
-            "name": data,
-            "note": note,
-            "samples": len(X),
-            "classes": list(labels),
-            "per_class": torch.bincount(y, minlength=len(labels)).tolist(),
-            "input_shape": list(shape),
-            "features": list(features) if features else None,
-        },
-    }
-    with Bar("audit", 3 + len(sections()), progress) as bar:
-        bar.advance(0, note="geometry")
-        if G is None:
-            G = place.geometry(make, shape, seed=seed, device=on, progress=False)
+    if network is not None and known and weights is None:
+        weights = network.state_dict()
+    reading = read(family, shape, seed)
+    header = _header(found, name or type(found.first).__name__, data=data, note=note, features=features, seed=seed)
+    header["network"] = {**_costs(reading), "given": network is not None, "family_known": known, "quick": quick}
+    left_out = SLOW if quick else frozenset()
+    with Bar("audit", 4 + len(sections()) - len(left_out), progress) as bar:
+        bar.advance(0, note="expected score")
+        score = _expected(network or family, found, reading, trial=trial, quick=quick, seed=seed)
+        bar.advance(note="geometry")
+        place = Place() if G is not None else place_of(probe, found.X, members=members, seed=seed)
+        if G is None and network is not None and not known and place.probe is not None:
+            G = geometry_of(network, place.probe, input_shape=shape, seed=seed, progress=False)
+        elif G is None:
+            G = place.geometry(family, shape, seed=seed, device=on, progress=False)
         bar.advance(note="directions")
         axes = axes_of(G)
         bar.advance(note="labels")
         subject = Subject(
-            make=make,
-            X=X,
-            y=y,
-            classes=labels,
+            make=family,
+            X=found.X,
+            y=found.y,
+            classes=found.names,
             features=tuple(features or ()),
             G=G,
             place=place,
             axes=axes,
-            relevance=relevance(axes, X, y, seed=seed),
+            relevance=relevance(axes, found.X, found.y, seed=seed),
             weights=weights,
             swaps=swaps or {},
             keep=keep,
             seed=seed,
             device=on,
+            expected=score,
+            parts=found.groups,
+            rows=found.rows,
+            given=found.given,
+            network=network,
         )
         bar.advance()
-        return Audit(_report(header, subject, bar), G)
+        return Audit(_report(header, subject, bar, left_out), G, score)
 
 
-def _report(header: dict[str, Any], subject: Subject, bar: Bar) -> dict[str, Any]:
+def _header(
+    found: MeasuredData, name: str, *, data: str, note: str, features: Sequence[str] | None, seed: int
+) -> dict[str, Any]:
+    """What the report is about."""
+    return {
+        "schema": SCHEMA,
+        "netgrain": __version__,
+        "date": str(datetime.date.today()),
+        "model": name,
+        "seed": seed,
+        "data": {
+            "name": data,
+            "note": note,
+            "samples": len(found.X),
+            "given": found.given,
+            "target": found.target,
+            "classes": list(found.names),
+            "per_class": torch.bincount(found.groups, minlength=len(found.names)).tolist(),
+            "input_shape": list(found.X.shape[1:]),
+            "features": list(features) if features else None,
+        },
+    }
+
+
+def _costs(reading: Reading) -> dict[str, Any]:
+    """What a prediction costs; operations are None for a network that cannot be traced."""
+    counted = operations(reading)
+    return {
+        "parameters": sum(p.numel() for p in reading.model.parameters()),
+        "operations": None if counted == UNKNOWN else counted,
+    }
+
+
+def _expected(
+    make: Family | nn.Module, found: MeasuredData, reading: Reading, *, trial: bool | None, quick: bool, seed: int
+) -> Learnability | None:
+    """The score to expect, with the effort that its cost allows; None without labels."""
+    if found.y is None or found.target == "none":
+        return None
+    effort = effort_for(reading, len(found.X), quick=quick)
+    untried = quick or isinstance(make, nn.Module) or (trial is None and not found.can_train)
+    return learnability(
+        make,
+        found.X,
+        found.y,
+        target=found.target,
+        classes=found.names if found.target == "classes" else None,
+        samples=effort.samples,
+        kinds=effort.kinds,
+        members=None if isinstance(make, nn.Module) else effort.members,
+        trial=False if untried else trial,
+        grain=False,
+        seed=seed,
+        progress=False,
+    )
+
+
+def _report(header: dict[str, Any], subject: Subject, bar: Bar, left_out: Collection[str]) -> dict[str, Any]:
     """What every section measured under its keys, then what they say about it."""
     report = dict(header)
-    for key, section in sections().items():
+    used = {key: section for key, section in sections().items() if key not in left_out}
+    for key, section in used.items():
         bar.advance(0, note=key)
         for part, values in section.measure(subject).items():
             report[part] = {**report[part], **values} if part in report else values
         bar.advance()
-    said = [sentence for section in sections().values() for sentence in section.sentences(report)]
-    report["sentences"] = [*said, _how(report)]
-    report["alerts"] = _ranked([alert for section in sections().values() for alert in section.alerts(report)])
+    report["left_out"] = sorted(left_out)
+    report["sentences"] = [
+        sentence | {"panel": section.panel or key}
+        for key, section in used.items()
+        for sentence in section.sentences(report)
+    ]
+    report["sentences"].append(_how(report) | {"panel": "numbers"})
+    report["alerts"] = _ranked([alert for section in used.values() for alert in section.alerts(report)])
+    report["verdict"] = verdict(report)
     return report
 
 

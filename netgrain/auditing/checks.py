@@ -27,19 +27,10 @@ def checked_data(
     """X in float32 and y in int64 on the CPU, and a member that takes the samples and has an output for each class."""
     X = checked_samples(X).cpu()
     y = checked_labels(y, len(X)).cpu()
-    shape = tuple(X.shape[1:])
-    if math.prod(shape) > MOST_INPUTS:
-        raise NetgrainError(
-            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
-            f"{MOST_INPUTS}; average the images down (size=, --size)."
-        )
+    _check_size(X)
     _check_names(classes, "classes", "label", int(y.max()) + 1, at_least=True)
     check_two_classes(y, classes)
-    if bool((X[:1] == X).all()):
-        raise NetgrainError(f"all {len(X)} samples of X are equal, so nothing can be told about them; pass others.")
-    X = checked_samples(X.float())  # what is too large for single precision is Inf now
-    model = member(prepared(make, shape), seed, 0)
-    outputs = _outputs(model, X)
+    X, model, outputs = checked_inputs(make, X, seed=seed)
     checked_labels(y, len(X), outputs, logit=True)
     if classes and len(classes) > max(outputs, 2):
         raise NetgrainError(
@@ -47,6 +38,36 @@ def checked_data(
         )
     _check_gaps(y, classes)
     return X, y, model
+
+
+def checked_inputs(make: Family, X: Any, *, seed: int = 0) -> tuple[Tensor, nn.Module, int]:
+    """X in float32 on the CPU, a member that takes it, and its number of outputs."""
+    X = checked_samples(X).cpu()
+    _check_size(X)
+    shape = tuple(X.shape[1:])
+    if bool((X[:1] == X).all()):
+        raise NetgrainError(f"all {len(X)} samples of X are equal, so nothing can be told about them; pass others.")
+    X = checked_samples(X.float())  # what is too large for single precision is Inf now
+    model = member(prepared(make, shape), seed, 0)
+    return X, model, _outputs(model, X)
+
+
+def one_class_left(X: Tensor, y: Tensor | None, given: int) -> None:
+    """Refuse samples drawn from many that happen to be all the same, or of one class."""
+    if bool((X[:1] == X).all()) or (y is not None and bool((y == y[0]).all())):
+        raise NetgrainError(
+            f"the {len(X)} samples drawn from {given} are all the same or of one class; pass samples={given} to "
+            "measure all, or other samples."
+        )
+
+
+def _check_size(X: Tensor) -> None:
+    shape = tuple(X.shape[1:])
+    if math.prod(shape) > MOST_INPUTS:
+        raise NetgrainError(
+            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
+            f"{MOST_INPUTS}; average the images down (size=, --size)."
+        )
 
 
 def check_options(

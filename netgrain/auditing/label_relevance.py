@@ -46,8 +46,8 @@ class Relevance:
     reaction: Estimate  # to the directions that carry the label, relative to an average one
 
 
-def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
-    """X (samples, *shape) with labels y (samples,).
+def relevance(axes: Axes, X: Tensor, y: Tensor | None, *, seed: int = 0) -> Relevance:
+    """X (samples, *shape) with labels y (samples,); without classes what is about labels is NaN.
 
     The reaction is the eigenvalue where the label is over the mean one, Σ p_i λ_i / (tr G / d), p_i the share of the
     label's dependence on direction i (its squared distance correlation above what permuted labels give): 1 for a label
@@ -55,8 +55,11 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     no prediction of accuracy. Errors are over eight parts of the samples.
     """
     X = checked_samples(X).cpu().flatten(1).float()
+    _check(axes, X)
+    if y is None or y.is_floating_point():
+        return _unlabelled(axes, X, seed)
     y = checked_labels(y, len(X)).cpu()
-    _check(axes, X, y)
+    check_two_classes(y)
     order = torch.randperm(len(X), generator=generator_for(seed, "relevance"))
     folds = [_Fold.of(rows, X[rows], y[rows], int(y.max()) + 1) for rows in order.chunk(FOLDS)]
     whole = _Fold.sum(folds)
@@ -85,10 +88,33 @@ def relevance(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> Relevance:
     )
 
 
-def _check(axes: Axes, X: Tensor, y: Tensor) -> None:
+def _unlabelled(axes: Axes, X: Tensor, seed: int) -> Relevance:
+    """Where the variance lies; NaN or nothing for labels."""
+    order = torch.randperm(len(X), generator=generator_for(seed, "relevance"))
+    whole = _Fold.of(order, X[order], torch.zeros(len(X), dtype=torch.int64), 1)
+    V, k, unknown = axes.vectors, axes.leading, Estimate(math.nan)
+    variance, _ = whole.along(V)
+    inside = float(variance[:k].sum() / variance.sum())
+    none = torch.zeros(0)
+    return Relevance(
+        variance=variance,
+        spectrum=torch.linalg.eigvalsh(whole.centred()[2]).flip(0).clamp(min=0),
+        explained=torch.full_like(variance, math.nan),
+        variance_leading=Estimate(inside, _ratio_error(X[order[:TEST_SAMPLES]], V[:k], len(X)), len(X)),
+        means_leading=unknown,
+        linear=dict.fromkeys(("all", "leading", "weak"), unknown),
+        by_count={},
+        chance=math.nan,
+        tested=none.long(),
+        dependence=none.double(),
+        dependence_leading=unknown,
+        reaction=unknown,
+    )
+
+
+def _check(axes: Axes, X: Tensor) -> None:
     if X.shape[1] != len(axes.values):
         raise NetgrainError(f"the data have {X.shape[1]} entries a sample, the network takes {len(axes.values)}.")
-    check_two_classes(y)
     if len(X) < 4 * FOLDS:
         raise NetgrainError(f"{len(X)} samples are too few to say where the label lies; expected at least {4 * FOLDS}.")
 

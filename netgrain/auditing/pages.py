@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -29,7 +29,15 @@ STYLES = ("palette.css", "layout.css", "parts.css", "print.css")
 SHARED = ("dom.js", "axes.js", "plots.js", "frame.js", "directions.js")
 NOT_MEASURED = Markup('<span class="none">not measured</span>')
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-LEVELS = {"good": ("✓", "Good"), "note": ("i", "Note"), "warn": ("!", "Watch"), "bad": ("×", "Problem")}
+LEVELS = {
+    "good": ("✓", "Good"),
+    "note": ("i", "Note"),
+    "warn": ("!", "Watch"),
+    "bad": ("×", "Problem"),
+    "warning": ("!", "Watch"),  # of alerts and verdicts
+    "error": ("×", "Problem"),
+}
+TITLES = {"overview": "Reaction"}  # of tabs that sections share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,7 +86,10 @@ def page(report: Mapping[str, Any]) -> str:
     (True, False, True)
     """
     grouped = [(group, list(some)) for group, some in groupby(rows(report), key=lambda row: row.group)]
-    return _render("audit.html.jinja", report, "audit.js", figures=grouped, panels=panels())
+    tabs = panels(report)
+    said = {id: [s for s in _sequence(report.get("sentences")) if _panel_of(s, tabs) == id] for id, _, _ in tabs}
+    names = {id: name for id, name, _ in tabs}
+    return _render("audit.html.jinja", report, "audit.js", figures=grouped, panels=tabs, tabnames=names, said=said)
 
 
 def comparison(report: Mapping[str, Any]) -> str:
@@ -106,14 +117,25 @@ def rows(report: Mapping[str, Any]) -> list[Row]:
     return [Row(group, f.label, shown[f.kind](_at(report, f.path)), f.meaning) for group, f in found]
 
 
-def panels() -> list[tuple[str, str, list[str]]]:
-    """The tabs of the page: id, name, and the templates that fill it; the frame adds to the first and to the last."""
-    found: dict[str, tuple[str, list[str]]] = {"overview": ("Overview", [])}
-    for key, section in sections().items():
+def panels(report: Mapping[str, Any] | None = None) -> list[tuple[str, str, list[str]]]:
+    """The tabs of the page: id, name, and the templates that fill it; those with nothing to say are left out."""
+    report = {} if report is None else report
+    left_out = _sequence(report.get("left_out"))
+    found: dict[str, tuple[str, list[str]]] = {}
+    used = {key: s for key, s in sections().items() if key not in left_out and s.shown(report)}
+    for key, section in used.items():
         if section.panel != "numbers":
-            found.setdefault(section.panel or key, (section.title or key.capitalize(), []))[1].extend(_template(key))
-    found["numbers"] = ("Numbers", [t for key, s in sections().items() if s.panel == "numbers" for t in _template(key)])
+            id = section.panel or key
+            name = section.title or TITLES.get(id, id.capitalize())
+            found.setdefault(id, (name, []))[1].extend(_template(key))
+    found["numbers"] = ("Numbers", [t for key, s in used.items() if s.panel == "numbers" for t in _template(key)])
     return [(panel, name, templates) for panel, (name, templates) in found.items()]
+
+
+def _panel_of(sentence: Any, tabs: Sequence[tuple[str, str, list[str]]]) -> str:
+    """The tab of a sentence; the last one, the numbers, where it names none that is there."""
+    panel = sentence.get("panel") if isinstance(sentence, Mapping) else None
+    return str(panel) if panel in {id for id, _, _ in tabs} else tabs[-1][0]
 
 
 def _template(key: str) -> list[str]:

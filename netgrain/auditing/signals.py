@@ -29,6 +29,7 @@ from torch import Tensor
 from netgrain.auditing.gains import ROUNDING, gain_estimates
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
+from netgrain.auditing.snippets import snippet
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.prepared import prepared
@@ -156,6 +157,10 @@ class Visibility:
         if self.profile is not None:
             facts.append(f"loses most at {self.loser}" if self.loser else "no single layer loses it")
         return f"Visibility({verdict}: {'; '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        title, _, facts = repr(self).removeprefix("Visibility(").removesuffix(")").partition(": ")
+        return snippet(title, [("", fact) for fact in facts.split("; ")])
 
 
 def visible(

@@ -21,8 +21,9 @@ from netgrain.cli.options import (
     known_model,
     option,
     out_folder,
+    switch,
 )
-from netgrain.cli.output import Answer
+from netgrain.cli.output import FAILED, Answer
 from netgrain.cli.parsing import check_file, family_from_text, parse_input, parse_probe
 from netgrain.runtime.errors import NetgrainError
 
@@ -31,21 +32,21 @@ if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
 
-AUDIT_EXAMPLES = """  netgrain audit resnet18 --data digits --out report.html
+AUDIT_EXAMPLES = """  netgrain audit resnet18:width=0.25 --data digits --out report.html
   netgrain audit lenet --data cifar10 --data-dir data --size 16 --out report.html
   netgrain audit my_model.py:Net --data my.npz --weights trained.safetensors
   netgrain audit timm:resnet18 --data photos/ --size 32
   netgrain audit lenet --data mnist --what-if "layers.2=MaxPool2d(2)"
-  netgrain audit resnet18 --data digits --probe origin
+  netgrain audit mlp --data digits --quick --fail-if "accuracy < 0.8" --fail-if "network.parameters > 1e6"
 """
-COMPARE_EXAMPLES = """  netgrain compare mlp resnet18 vit:patch=4 --data digits --out compare.html
-  netgrain compare mlp my_model.py:Net --data my.npz --json"""
+COMPARE_EXAMPLES = """  netgrain compare mlp resnet18:width=0.25 --data digits --out compare.html
+  netgrain compare mlp my_model.py:Net --data my.npz --json
+  netgrain compare mlp vit:patch=4 --data digits --quick"""
 VISIBLE_EXAMPLES = """  netgrain visible resnet18 --signal defect.npy
   netgrain visible my_model.py:Net --signal pattern.npy --probe data:images.npy --json"""
 CARD_EXAMPLES = """  netgrain card lenet --input 1x32x32 --out card
   netgrain card my_model.py:Net --input 3x64x64"""
 
-MARKS = {"good": "+", "note": "·", "warn": "!", "bad": "!!"}
 REPORT, COMPARISON = Path("report.html"), Path("compare.html")  # written by default, unless --json was asked for
 
 
@@ -53,11 +54,40 @@ def _page(out: Path) -> None:
     check_file(out, ".html", ".json")
 
 
+def _condition(text: str) -> None:
+    from netgrain.auditing.conditions import condition
+
+    condition(text)
+
+
+Quick = Annotated[bool, switch("--quick", "Spend less: at most 500 samples, no short training, fewer sections.")]
+Trial = Annotated[
+    bool | None,
+    switch("--trial/--no-trial", "Run a short training, too (default: where its cost in steps allows it)."),
+]
+Measured = Annotated[int, option("N", "Number of random samples to measure, at least 32.")]
+FailIf = Annotated[
+    list[str] | None,
+    option(
+        "CONDITION",
+        'End with exit code 1 if this holds, as in "accuracy < 0.8"; any number of the JSON by its path, as in '
+        '"expected.curve.twice >= 0.9"; may be given again.',
+        check=_condition,
+    ),
+]
+
+
 def audit(
     model: Model,
-    samples: DataOptions,
+    samples_from: DataOptions,
     trained: WeightOptions,
-    out: Annotated[Path, option("FILE", "The page, .html; or .json for numbers alone.", check=_page)] = REPORT,
+    out: Annotated[
+        Path, option("FILE", "The page, .html; or .json for numbers alone. Replaces a file of that name.", check=_page)
+    ] = REPORT,
+    samples: Measured = 2000,
+    trial: Trial = None,
+    quick: Quick = False,
+    fail_if: FailIf = None,
     what_if: Annotated[
         list[str] | None,
         option("NAME=LAYER", 'A change to try, as "pool1=AvgPool2d(2)"; may be given again.'),
@@ -68,21 +98,32 @@ def audit(
     seed: Seed = 0,
     as_json: bool = False,
 ) -> Answer:
-    """Write a page about how strongly fresh networks react to the directions of a data set and its labels."""
+    """Say what to expect from a network on your data, what limits it and what to do, and write a page about it.
+
+    Exit codes: 0 done, 1 a condition of --fail-if holds, 2 bad input.
+    """
+    from netgrain.auditing.conditions import condition
     from netgrain.auditing.swaps import parsed_swaps
+    from netgrain.auditing.verdicts import few_lines
     from netgrain.families.members import trained_model
     from netgrain.models.checkpoints import read_weights, warn_near_chance
 
     state = None if trained.weights is None else read_weights(trained.weights)
-    data = trained.load(samples, seed)
-    if state is not None:
+    data = trained.load(samples_from, seed)
+    if state is not None and not data.y.is_floating_point():
         warn_near_chance(trained_model(_family(model, data), state), data.X, data.y)
-    swaps = parsed_swaps(what_if or ())
-    found = _audited(model, data, weights=state, swaps=swaps, probe=probe, keep=keep, members=members, seed=seed)
+    chosen = {"probe": probe, "keep": keep, "members": members, "seed": seed}
+    effort = {"samples": samples, "trial": trial, "quick": quick}
+    found = _audited(model, data, weights=state, swaps=parsed_swaps(what_if or ()), **chosen, **effort)
     if not as_json or out != REPORT:
         found.save(out)
-    rows = [(MARKS[s["level"]], s["text"]) for s in found.report["sentences"]]
-    return Answer(found.report, [rows, f"\nthe page is {out}"])
+    failed = [f"{c}: {c.value(found.report):.4g}" for c in map(condition, fail_if or ()) if c.holds(found.report)]
+    shown: list[str | list[tuple[str, str]]] = [
+        few_lines(found.report),
+        f"\nthe page is {out}",
+        *(f"condition holds: {text}" for text in failed),
+    ]
+    return Answer(found.report, shown, code=FAILED if failed else 0)
 
 
 def compare(
@@ -90,24 +131,27 @@ def compare(
         list[str],
         argument("MODEL MODEL …", "Two or more families of networks.", check=known_model),
     ],
-    samples: DataOptions,
-    out: Annotated[Path, option("FILE", "The page, .html.", check=_page)] = COMPARISON,
+    samples_from: DataOptions,
+    out: Annotated[Path, option("FILE", "The page, .html. Replaces a file of that name.", check=_page)] = COMPARISON,
+    samples: Measured = 2000,
+    trial: Trial = None,
+    quick: Quick = False,
     probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
     as_json: bool = False,
 ) -> Answer:
-    """Audit several networks on one data set, side by side on one page, with a verdict for each pair."""
+    """Rank several networks by the accuracy to expect on one data set, with what each costs, and write a page."""
     if len(models) < 2:
         raise NetgrainError(f"compare expects two or more models, found {len(models)}; for one use netgrain audit.")
     from netgrain.auditing.comparisons import compare as side_by_side
 
-    data = samples.load(seed)
-    found = side_by_side([_audited(m, data, probe=probe, members=members, seed=seed) for m in models])
+    data = samples_from.load(seed)
+    chosen = {"probe": probe, "members": members, "seed": seed, "samples": samples, "trial": trial, "quick": quick}
+    found = side_by_side([_audited(m, data, **chosen) for m in models])
     if not as_json or out != COMPARISON:
         found.save(out)
-    rows = [(" and ".join(v["between"]), v["text"]) for v in found.verdicts]
-    return Answer(found.report, [rows, f"\nthe page is {out}"])
+    return Answer(found.report, [found.lines(), f"\nthe page is {out}"])
 
 
 def _family(model: str, data: Dataset) -> Family:

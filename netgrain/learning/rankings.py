@@ -58,10 +58,19 @@ def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -
     """
     if len({(f.measure, f.about.given, f.about.samples, f.chance) for f in found}) > 1:
         raise NetgrainError("a ranking expects predictions for the same samples and labels, found different ones.")
-    named = list(zip(names or [f.about.model for f in found], found, strict=True))
-    named.sort(key=lambda pair: -float(pair[1].score))
-    best = named[0][1].score
+    named = zip(names or [f.about.model for f in found], found, strict=True)
+    return ranked([(name, f.score, f.warning) for name, f in named])
+
+
+def ranked(scores: Sequence[tuple[str, Estimate, str | None]]) -> tuple[Place, ...]:
+    """The same of names, scores for the same samples and labels, and warnings.
+
+    >>> [p.like_best for p in ranked([("a", Estimate(0.8, 0.02), None), ("b", Estimate(0.9, 0.02), None)])]
+    [True, False]
+    """
+    ordered = sorted(scores, key=lambda row: -float(row[1]))
+    best = ordered[0][1]
     return tuple(
-        Place(name, f.score, best - f.score <= BEYOND * math.hypot(best.stderr, f.score.stderr), f.warning)
-        for name, f in named
+        Place(name, score, best - score <= BEYOND * math.hypot(best.stderr, score.stderr), warning)
+        for name, score, warning in ordered
     )

@@ -10,7 +10,7 @@ from typing import Any
 HOSTILE = "<script>alert(1)</script>"
 BREAKING = '" onmouseover="x'
 CLOSING = "</script><img src=x onerror=alert(2)>\u2028 & 'quoted'"
-SECTIONS = ["data", "geometry", "spectrum", "leading", "zero", "labels", "directions"]
+SECTIONS = ["verdict", "expected", "data", "geometry", "spectrum", "leading", "zero", "labels", "directions"]
 SECTIONS += ["samples", "features", "complexity", "layers", "what_if", "sentences"]
 
 
@@ -55,6 +55,40 @@ def _layer(name: str, i: int) -> dict[str, Any]:
     return {"name": name, "type": "Conv2d", "shape": [8, 8, 8], **numbers, "trained": numbers}
 
 
+def expected(samples: int, classes: list[str]) -> dict[str, Any]:
+    """A prediction with its learning curve."""
+    sizes = [samples // 8, samples // 4, samples // 2, samples]
+    points = [{"samples": n, "score": est(0.5 + 0.1 * i, 0.03), "measured": True} for i, n in enumerate(sizes)]
+    return {
+        "model": "resnet18",
+        "measure": "accuracy",
+        "network": "random",
+        "score": est(0.83, 0.03),
+        "error": {"samples": 0.01, "members": 0.005, "model": 0.027},
+        "chance": 0.1,
+        "at_chance": False,
+        "balanced": est(0.8, 0.02),
+        "per_class": {**{name: est(0.8, 0.03) for name in classes[1:]}, classes[0]: None},
+        "counts": dict.fromkeys(classes, samples // 10),
+        "kernel": "layers",
+        "curve": {
+            "samples": sizes,
+            "scores": [p["score"] for p in points],
+            "twice": est(0.85, 0.005),
+            "enough": [8000, 4000, None],
+        },
+        "points": [*points, {"samples": 2 * samples, "score": est(0.85, 0.04), "measured": False}],
+        "all": {"samples": samples, "score": est(0.83, 0.03)},
+        "shares": {"now": est(0.6, 0.02), "later": est(0.1, 0.02), "never": est(0.3, 0.03), "bands": []},
+        "label_noise_at_most": est(0.1, 0.02),
+        "trial": None,
+        "combined": None,
+        "warning": None,
+        "remarks": [HOSTILE],
+        "settings": {"samples": samples, "given": samples, "seed": 0, "recipe": "AdamW", "record": "16 tasks"},
+    }
+
+
 def example(
     side: int = 8, *, noise: bool = False, samples: int = 1437, model: str = "resnet18:norm=none"
 ) -> dict[str, Any]:
@@ -92,14 +126,43 @@ def example(
         ]
 
     return {
+        "schema": 2,
         "netgrain": "0.1.0",
         "date": "2026-11-16",
         "model": model,
         "seed": 0,
+        "network": {"parameters": 11000, "operations": 4.5e6, "given": False, "family_known": True, "quick": False},
+        "left_out": [],
+        "verdict": {
+            "sentence": f"Expect about 83 ± 3 % from this network; {HOSTILE} is hard.",
+            "level": "warning",
+            "action": f"Collect more samples of {HOSTILE}.",
+        },
+        "alerts": [
+            {
+                "level": "warning",
+                "title": f"{BREAKING} is rare",
+                "evidence": CLOSING,
+                "action": f"Collect more samples of {HOSTILE}.",
+                "panel": "expected",
+                "weight": 2.0,
+            },
+            {
+                "level": "note",
+                "title": "More samples would help",
+                "evidence": "Twice as many would add 2.3 ± 0.5 points.",
+                "action": "Collect up to 8,000.",
+                "panel": "expected",
+                "weight": 1.0,
+            },
+        ],
+        "expected": expected(samples, classes),
         "data": {
             "name": "digits",
             "note": "Pixels standardised per channel: mean 4.88, standard deviation 6.02.",
             "samples": samples,
+            "given": samples,
+            "target": "classes",
             "classes": classes,
             "per_class": [samples // 10] * 10,
             "input_shape": [1, side, side],
@@ -241,13 +304,15 @@ def several() -> dict[str, Any]:
     other = example(model="vit:depth=2")
     other["spectrum"]["network"] = [v**0.6 for v in other["spectrum"]["network"]]
     other["directions"] = other["directions"][::-1][:40]
-    text = "ResNet18 keeps 91 % ± 1 of the class signal, the ViT 74 % ± 2: ResNet18 fits better (8 standard errors)."
     return {
         "netgrain": "0.1.0",
         "date": "2026-11-16",
-        "audits": [example(), other, unmeasured() | {"model": HOSTILE}],
-        "verdicts": [
-            {"between": ["resnet18:norm=none", "vit:depth=2"], "text": text, "level": "good"},
-            {"between": ["vit:depth=2", HOSTILE], "text": "Nothing was measured to compare by.", "level": "warn"},
+        "schema": 2,
+        "verdict": {"sentence": f"Cannot tell {HOSTILE} and vit apart.", "level": "note", "action": f"Take {HOSTILE}."},
+        "ranking": [
+            {"model": name, "score": est(0.8, 0.03), "like_best": True, "warning": None, "parameters": 10}
+            | {"operations": 1e6, "step_operations": None}
+            for name in ("resnet18:norm=none", "vit:depth=2", HOSTILE)
         ],
+        "audits": [example(), other, unmeasured() | {"model": HOSTILE}],
     }

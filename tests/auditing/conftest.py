@@ -52,5 +52,6 @@ def audited(samples: tuple[Tensor, Tensor]) -> Audit:
         weights=weights,
         swaps={"2": nn.MaxPool2d(2)},
         members=24,
+        trial=False,
         progress=False,
     )

@@ -1,6 +1,7 @@
 """The page of an audit in a real browser: chromium, driven by playwright; skipped where one of them is missing."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from netgrain.auditing.pages import comparison, page
-from tests.auditing.audit_example import BREAKING, HOSTILE, example, several, tabular, unmeasured
+from tests.auditing.audit_example import BREAKING, HOSTILE, est, example, several, tabular, unmeasured
 from tests.auditing.test_pages import blank
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-browser")
@@ -34,8 +35,23 @@ REPORTS: dict[str, Callable[[], str]] = {
     "numbers-null": lambda: page(blank(example(), (int, float))),
     "bars-null": lambda: page(blank(tabular(), (int, float))),
     "comparison": lambda: comparison(several()),
+    "scales": lambda: page(example() | {"scales": scales()}),
 }
 every_report = pytest.mark.parametrize("name", REPORTS)
+
+
+def scales() -> dict[str, Any]:
+    """Three sizes of pattern; the finest is where little reacts."""
+    names = ("8 pixels and coarser", "4–8 pixels", "2–4 pixels")
+    rows = zip(names, (0.05, 0.2, 0.75), (6.0, 2.0, 0.05), strict=True)
+    return {
+        "kind": "image",
+        "unit": "pixels",
+        "bands": [
+            {"name": n, "dimensions": d, "gain": est(g), "variance": est(0.3), "labels": est(0.33)} for n, d, g in rows
+        ],
+        "weak": {"bands": [names[2]], "finer_than": 4, "labels": est(0.3), "variance": est(0.3), "labels_found": True},
+    }
 
 
 @dataclass
@@ -160,7 +176,7 @@ def test_tabs_by_click_and_by_keys(visit: Callable[..., Visit]) -> None:
         assert here.count('[aria-selected="true"]') == 1
         return str(here.value("document.querySelector('[role=tabpanel]:not([hidden])').id"))
 
-    assert shown() == "overview"
+    assert shown() == "expected"
     here.page.get_by_role("tab", name="Labels").click()
     assert shown() == "labels"
     here.page.keyboard.press("ArrowRight")
@@ -169,7 +185,7 @@ def test_tabs_by_click_and_by_keys(visit: Callable[..., Visit]) -> None:
     here.page.keyboard.press("End")
     assert shown() == "numbers"
     here.page.keyboard.press("ArrowRight")
-    assert shown() == "overview"
+    assert shown() == "expected"
     here.page.keyboard.press("ArrowLeft")
     assert shown() == "numbers"
     assert here.value("location.hash") == "#/numbers"
@@ -220,7 +236,7 @@ def test_bars_for_inputs_without_pictures(visit: Callable[..., Visit]) -> None:
 
 
 def test_tooltip_by_pointer_keyboard_and_touch(visit: Callable[..., Visit]) -> None:
-    here = visit()
+    here = visit(tab="overview")
     plot, tip = here.page.locator("[data-plot=spectrum] svg"), here.page.locator("#tip")
     assert tip.is_hidden()
     box = plot.bounding_box()
@@ -229,14 +245,14 @@ def test_tooltip_by_pointer_keyboard_and_touch(visit: Callable[..., Visit]) -> N
     assert here.text("#tip").split("\n")[:3] == ["Rank 1", "this network", "29.8"]
     here.page.mouse.move(2, 2)
     assert tip.is_hidden()
-    here.page.locator("summary", has_text="What does this mean?").last.focus()
+    here.page.locator("figure:has(> [data-plot=spectrum]) .csv").focus()
     here.page.keyboard.press("Tab")
     assert "Rank 1\n" in here.text("#tip")
     here.page.keyboard.press("ArrowRight")
     assert "Rank 2\n" in here.text("#tip")
     here.page.keyboard.press("Escape")
     assert tip.is_hidden()
-    phone = visit(viewport=PHONE, has_touch=True, is_mobile=True)
+    phone = visit(tab="overview", viewport=PHONE, has_touch=True, is_mobile=True)
     phone.page.locator("[data-plot=spectrum] svg").tap(position={"x": 250, "y": 100})
     assert "Rank" in phone.text("#tip")
     edges = phone.page.locator("#tip").bounding_box()
@@ -332,11 +348,11 @@ def test_print_shows_everything(visit: Callable[..., Visit]) -> None:
     here.page.locator("#theme").click()
     here.page.locator("#theme").click()  # dark by choice, still light on paper
     here.page.emulate_media(media="print")
-    assert here.count('[role="tabpanel"]:visible') == 7
-    assert here.count("button:visible") == here.count(".strip button:visible")
+    assert here.count('[role="tabpanel"]:visible') == 8
+    assert here.count("button:not(.sort):visible") == here.count(".strip button:visible")
     here.until("document.querySelector('#overview details').open")
     here.value("document.querySelectorAll('[role=tabpanel]').forEach((p) => { p.hidden = true; })")
-    assert here.count('[role="tabpanel"]:visible') == 7  # also where the browser does not announce that it prints
+    assert here.count('[role="tabpanel"]:visible') == 8  # also where the browser does not announce that it prints
     assert luminance(here.value("getComputedStyle(document.querySelector('.card')).backgroundColor")) > 0.8
     here.page.emulate_media(media="screen")
     here.until("document.querySelectorAll('[role=tabpanel]:not([hidden])').length === 1")
@@ -345,12 +361,12 @@ def test_print_shows_everything(visit: Callable[..., Visit]) -> None:
 
 def test_without_script_everything_is_there(visit: Callable[..., Visit]) -> None:
     here = visit(java_script_enabled=False)
-    assert here.count('[role="tabpanel"]:visible') == 7
+    assert here.count('[role="tabpanel"]:visible') == 8
 
 
 def test_definitions_are_one_click_away(visit: Callable[..., Visit]) -> None:
-    here = visit()
-    more = here.page.locator("#overview details").first
+    here = visit(tab="numbers")
+    more = here.page.locator("#numbers details").first
     assert not more.locator("p").is_visible()
     more.locator("summary").click()
     assert more.locator("p").inner_text() == example()["sentences"][0]["more"]
@@ -373,3 +389,84 @@ def test_comparison_side_by_side(visit: Callable[..., Visit]) -> None:
     after = here.page.locator(".face img").evaluate_all("images => images.map((i) => i.src)")
     assert len(before) == len(after) == 4
     assert all(a != b for a, b in zip(before, after, strict=True))
+
+
+# --- ten seconds ------------------------------------------------------------------------------------------------------
+
+SCREENS = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+# what a person who knows PyTorch and not netgrain does not know, unless the page explains it on the spot
+UNEXPLAINED = (
+    r"\b(eigen\w*|geometry|Jacobian|closed form|effective rank|trace|probe|kernel|grain\b(?!\.)|leading|NTK)\b"
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_ten_seconds(visit: Callable[..., Visit], screen: str, scheme: str) -> None:
+    """The first screen holds the verdict, the picture and one action, whole, and no word that it does not explain."""
+    here = visit("scales", viewport=SCREENS[screen], color_scheme=scheme)
+    height, width = SCREENS[screen]["height"], SCREENS[screen]["width"]
+    box = (
+        "(s) => { const b = document.querySelector(s).getBoundingClientRect(); "
+        "return [b.left, b.top, b.right, b.bottom]; }"
+    )
+    for part in (".verdict .sentence", ".verdict .action", "[data-plot=curve] svg", "[data-plot=bands] svg"):
+        left, top, right, bottom = here.value(f"({box})('{part}')")
+        assert 0 <= left < right <= width, part
+        assert 0 <= top < bottom <= height, part
+    assert here.count(".verdict .action") == 1
+    parts = "h1, .facts, .verdict p, #picture h3, #picture text, #picture .legend, #picture figcaption"
+    above = f"(e) => e.getBoundingClientRect().top < {height}"
+    seen = here.value(f"[...document.querySelectorAll('{parts}')].filter({above}).map((e) => e.textContent).join(' ')")
+    caption = " ".join(str(here.page.locator("#picture > figcaption").text_content()).split())
+    assert "± are one standard error: two results in three are closer than that" in caption
+    assert "Expect about 83 ± 3 %" in seen
+    assert re.findall(UNEXPLAINED, seen) == []
+    assert here.value("document.documentElement.scrollWidth") <= width
+
+
+def test_every_tab_is_in_sight_on_a_phone(visit: Callable[..., Visit]) -> None:
+    here = visit(viewport=PHONE, has_touch=True)
+    edges = here.value(
+        "[...document.querySelectorAll('[role=tab]')].map((t) => t.getBoundingClientRect())"
+        ".map((b) => [b.left, b.right])"
+    )
+    assert all(0 <= left < right <= PHONE["width"] for left, right in edges)
+
+
+def test_an_alert_leads_to_its_tab(visit: Callable[..., Visit]) -> None:
+    here = visit(tab="numbers")
+    here.page.locator(".alerts [data-tab]").first.click()
+    assert here.text("[aria-selected=true]") == "Accuracy"
+
+
+@pytest.mark.parametrize("name", ["curve", "bands"])
+def test_plots_give_their_numbers_as_csv(visit: Callable[..., Visit], name: str) -> None:
+    here = visit("scales")
+    with here.page.expect_download() as waiting:
+        here.page.locator(f"div:has(> [data-plot={name}]) .csv").click()
+    assert waiting.value.suggested_filename == f"{name}.csv"
+    head, *lines = Path(waiting.value.path()).read_text().splitlines()
+    assert head.startswith({"curve": "samples (log),accuracy,accuracy: standard error", "bands": "name,"}[name])
+    assert len(lines) == {"curve": 5, "bands": 3}[name]
+    assert lines[-1].split(",")[0] == {"curve": "2874", "bands": "2–4"}[name]
+
+
+def test_every_plot_has_its_csv(visit: Callable[..., Visit]) -> None:
+    here = visit("scales")
+    assert here.count(".csv") == here.count("[data-plot]")
+
+
+def test_tables_sort_and_filter(visit: Callable[..., Visit]) -> None:
+    here = visit(tab="directions")
+    here.page.locator("#directions summary", has_text="All directions").click()
+    column = (
+        "[...document.querySelectorAll('#directions tbody tr:not([hidden]) > :first-child')].map((c) => c.textContent)"
+    )
+    table = here.page.locator("#directions table")
+    table.get_by_role("button", name="Rank").click()
+    table.get_by_role("button", name="Rank").click()
+    assert here.value(column)[:3] == ["64", "63", "62"]
+    assert table.locator("th[aria-sort=descending]").count() == 1
+    here.page.locator("#directions input[type=search]").fill("weakest")
+    assert len(here.value(column)) == 16

@@ -399,7 +399,7 @@ def rotations(at: Place) -> Any:
 def audited(at: Place) -> Any:
     X, y = at.X.repeat(8, 1, 1, 1), at.y.repeat(8)
     weights = member(net, 3, 0).state_dict()
-    report = audit(net, X, y, weights=weights, members=4, device=at.device, progress=False).report
+    report = audit(net, X, y, weights=weights, members=4, device=at.device, trial=False, progress=False).report
     return [report["labels"]["reaction"], report["complexity"]]
 
 

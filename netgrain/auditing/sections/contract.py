@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from netgrain.learning.outcome import Learnability
 from netgrain.runtime.randomness import generator_for
 
 Report = Mapping[str, Any]  # plain values by key, as in the JSON file
+TargetKind = Literal["classes", "numbers", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +29,8 @@ class Subject:
 
     make: Family
     X: Tensor  # (samples, *input_shape), float32 on the CPU
-    y: Tensor  # (samples,) labels
-    classes: tuple[str, ...]
+    y: Tensor | None  # (samples, …) labels: whole numbers are classes, floating-point ones numbers; None without labels
+    classes: tuple[str, ...]  # names of the groups: the classes, ranges of the number, or one for all samples
     features: tuple[str, ...]  # names of the columns of a table, where they are known
     G: Geometry
     place: Place  # where G was taken, and how precisely
@@ -41,10 +42,21 @@ class Subject:
     seed: int
     device: torch.device
     expected: Learnability | None = None  # the score that such networks will reach; None without labels
+    parts: Tensor | None = None  # (samples,) group of each; None: the labels themselves
+    rows: Tensor | None = None  # (samples,) places of the samples among those that were given; None: all of them
+    given: int | None = None  # number of samples that were given; None: all were measured
+    network: nn.Module | None = None  # the module that was given in place of a family
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.X.shape[1:])
+
+    @property
+    def groups(self) -> Tensor:
+        """The group of each sample, (samples,): its class, or the range that its number is in."""
+        if self.parts is not None:
+            return self.parts
+        return torch.zeros(len(self.X), dtype=torch.int64) if self.y is None else self.y
 
     def some_samples(self, count: int, use: str) -> Tensor:
         """Random samples, chosen by the seed."""
@@ -55,11 +67,12 @@ Level = Literal["good", "note", "warn", "bad"]
 
 
 class Sentence(TypedDict):
-    """One finding: its level, the finding itself, and what it means."""
+    """One finding: its level, the finding itself, what it means, and the tab that it stands in."""
 
     level: Level
     text: str
     more: str
+    panel: NotRequired[str]
 
 
 def said(text: str, more: str, level: Level = "note") -> Sentence:
@@ -92,8 +105,9 @@ class Section:
 
     `order` is its place in the report and on the page. `measure` returns parts of the report by their keys; parts of
     several sections under one key are joined. The body of the page is templates/sections/KEY.html.jinja, KEY being the
-    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`. A section
-    without a template has its `figures` only: the numbers of each group, by its name.
+    name of the file; it stands in the tab `panel` (KEY unless another is given), whose name is `title`. A section for
+    which `shown` is false has no tab. One without a template has its `figures` only: the numbers of each group, by its
+    name.
     """
 
     order: int
@@ -103,6 +117,12 @@ class Section:
     figures: Mapping[str, tuple[Figure, ...]] = field(default_factory=dict)
     panel: str = ""
     title: str = ""
+    shown: Callable[[Report], bool] = lambda _: True
+
+
+def has_target(*kinds: TargetKind) -> Callable[[Report], bool]:
+    """Whether the labels of a report are of one of these kinds."""
+    return lambda report: (report.get("data") or {}).get("target", "classes") in kinds
 
 
 # --- numbers of the report, and how sentences write them --------------------------------------------------------------

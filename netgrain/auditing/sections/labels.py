@@ -11,6 +11,7 @@ from netgrain.auditing.sections.contract import (
     Sentence,
     Subject,
     estimate,
+    has_target,
     percent,
     said,
     with_error,
@@ -18,7 +19,9 @@ from netgrain.auditing.sections.contract import (
 
 
 def measure(subject: Subject) -> dict[str, Any]:
-    """The key labels."""
+    """The key labels; None unless labels are classes."""
+    if subject.y is None or subject.y.is_floating_point():
+        return {"labels": None}
     found = subject.relevance
     return {
         "labels": {
@@ -32,6 +35,8 @@ def measure(subject: Subject) -> dict[str, Any]:
 
 def sentences(report: Report) -> list[Sentence]:
     """How strongly the network reacts where the label is, and what a linear rule finds where."""
+    if report["labels"] is None:
+        return []
     return [s for s in (_said_of_reaction(report), _said_of_rule(report)) if s]
 
 
@@ -81,4 +86,6 @@ FIGURES = {
                meaning="Eigenvalue where the label is over an average one; no prediction of accuracy."),
     )
 }  # fmt: skip
-SECTION = Section(order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels")
+SECTION = Section(
+    order=30, measure=measure, sentences=sentences, figures=FIGURES, title="Labels", shown=has_target("classes")
+)

@@ -9,6 +9,8 @@ from functools import cache
 from netgrain.auditing import sections as folder
 from netgrain.auditing.sections.contract import Section
 
+SLOW = frozenset({"advice", "changes", "complexity", "layers"})  # files that a quick audit leaves out
+
 
 @cache
 def sections() -> dict[str, Section]:

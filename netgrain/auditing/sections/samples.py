@@ -18,7 +18,7 @@ CLASSES_SHOWN = 20
 
 def measure(subject: Subject) -> dict[str, Any]:
     """The key samples: a histogram for each class, its best and worst samples, and those that are kept."""
-    X, y, G = subject.X, subject.y, subject.G
+    X, y, G = subject.X, subject.groups, subject.G
     mean = X.mean(0, dtype=torch.float64).float()
     # relative to a random direction; about the mean: what all share would weigh most in faint ones
     scores = torch.nan_to_num(score(G, X, centre=mean)) / (G.trace.value / G.d)
@@ -32,7 +32,7 @@ def measure(subject: Subject) -> dict[str, Any]:
             "classes": _best_and_worst(subject, scores),
             "keep": subject.keep,
             "centred": True,
-            "kept": kept.tolist(),
+            "kept": (kept if subject.rows is None else subject.rows[kept]).tolist(),
         }
     }
 
@@ -46,14 +46,15 @@ def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[li
 
 
 def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
-    X, y, names = subject.X, subject.y, subject.classes
+    X, y, names = subject.X, subject.groups, subject.classes
     drawn = pictures.can_be_drawn(subject.shape)
     some = X.flatten()[:: max(1, X.numel() // 100_000)]
     dark, bright = (float(torch.quantile(some, q)) for q in (0.01, 0.99))
 
     def entry(i: int) -> dict[str, Any]:
         picture = pictures.sample(X[i], dark, bright) if drawn else None
-        return {"index": i, "score": number(scores[i]), "picture": picture}
+        index = i if subject.rows is None else int(subject.rows[i])
+        return {"index": index, "score": number(scores[i]), "picture": picture}
 
     found = []
     for c in range(min(len(names), CLASSES_SHOWN)):

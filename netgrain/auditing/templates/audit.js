@@ -9,7 +9,27 @@ const spectral = {
 const has = (values) => list(values).some(isNumber);
 const directions = list(report.directions).filter((d) => isNumber(d.index));
 
+const compact = () => document.documentElement.clientWidth < 760;
+
 const plots = {
+  curve: (host, width) => {
+    const points = list(at(report, "expected", "points"));
+    const classes = at(report, "expected", "measure") === "accuracy";
+    const name = classes ? "accuracy" : "variance explained";
+    const values = points.map((p) => centre(p.score));
+    const series = [{
+      name, style: "s1", values, errors: points.map((p) => spread(p.score)), dots: true, band: true,
+      open: points.map((p) => !p.measured),
+    }];
+    const chance = at(report, "expected", "chance");
+    lines(host, width, {
+      label: `Expected ${name} by number of samples`, x: "samples (log)", y: name, logx: true, top: 1,
+      at: points.map((p) => p.samples), series, show: percent, percents: true, height: compact() ? 172 : 236,
+      level: { at: chance, text: classes ? `guessing ${percent(chance)}` : "guessing the mean" },
+      title: (i) => `${points[i].samples} samples, ${points[i].measured ? "measured" : "forecast"}`,
+    });
+  },
+  bands: (host, width) => bandsOf(host, width, report.scales),
   spectrum: (host, width) => {
     const curves = [
       { name: "this network", style: "s1", values: spectrum.network },
@@ -88,6 +108,16 @@ for (const place of document.querySelectorAll("[data-picture]")) {
   const [group, kind, i] = place.dataset.picture.split(",");
   const sample = at(report, "samples", "classes", group, kind, i);
   place.append(picture(at(sample, "picture"), `Sample ${at(sample, "index")}`) || "");
+}
+const strip = document.querySelector("[data-examples]");
+if (strip) {
+  const classes = list(at(report, "samples", "classes"));
+  const each = classes.length > 4 ? 1 : 2;
+  const chosen = classes.flatMap((c) => list(c.best).slice(0, each).map((s) => [s, String(c.name)]));
+  for (const [sample, name] of chosen.slice(0, 16)) {
+    const image = picture(at(sample, "picture"), name);
+    if (image) strip.append(el("figure", {}, image, el("figcaption", {}, name)));
+  }
 }
 const choice = document.getElementById("class");
 if (choice) choice.addEventListener("change", redraw);

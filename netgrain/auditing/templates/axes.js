@@ -1,5 +1,5 @@
 // Scales, ticks, and the reading of values by pointer, touch and keyboard.
-function scale(values, log, from, to, { zero = false, top = null } = {}) {
+function scale(values, log, from, to, { zero = false, top = null, percents = false } = {}) {
   let usable = values.filter((v) => isNumber(v) && (!log || v > 0));
   if (!usable.length) usable = [log ? 1 : 0];
   let high = Math.max(...usable, top ?? -Infinity);
@@ -19,7 +19,7 @@ function scale(values, log, from, to, { zero = false, top = null } = {}) {
     const inside = Math.min(high, Math.max(low, v));
     return from + ((to - from) * (f(inside) - f(low))) / (f(high) - f(low));
   };
-  place.ticks = log ? powers(low, high) : steps(low, high);
+  place.ticks = log ? powers(low, high) : steps(low, high, percents);
   return place;
 }
 
@@ -38,14 +38,14 @@ function powers(low, high) {
   return found;
 }
 
-function steps(low, high) {
+function steps(low, high, percents) {
   const raw = (high - low) / 5;
   const unit = 10 ** Math.floor(Math.log10(raw));
   const step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
   const found = [];
   for (let k = Math.ceil(low / step); k * step <= high * (1 + 1e-9); k += 1) {
     const v = Number((k * step).toPrecision(12));
-    found.push([v, number(v)]);
+    found.push([v, percents ? `${number(100 * v)} %` : number(v)]);
   }
   return found;
 }

@@ -1,6 +1,23 @@
 // The plots of a comparison.
 const audits = list(report.audits).filter((a) => a);
 const measured = audits.filter((a) => list(at(a, "spectrum", "network")).some(isNumber));
+const place = document.querySelector('[data-plot="ranking"]');
+const places = list(report.ranking);
+if (place && places.length) {
+  const series = [{ name: "expected", style: "s1", values: places.map((p) => centre(p.score)),
+    errors: places.map((p) => spread(p.score)) }];
+  const rule = { at: at(audits[0], "expected", "chance"), text: "guessing" };
+  drawn(place, (root, width) => rows(root, width, {
+    label: "Expected score", x: "expected score", names: places.map((p) => String(p.model)), series, rule, top: 1,
+    show: percent, percents: true,
+  }));
+}
+for (const holder of document.querySelectorAll('[data-plot="bands"]')) {
+  const scaled = audits.filter((a) => a.scales)[Number(holder.dataset.audit)];
+  if (list(at(scaled, "scales", "bands")).length) {
+    drawn(holder, (root, width) => bandsOf(root, width, scaled.scales));
+  }
+}
 const host = document.querySelector('[data-plot="spectra"]');
 if (measured.length) {
   const ranks = [...new Set(measured.flatMap((a) => list(a.spectrum.index)))].sort((a, b) => a - b);

@@ -1,3 +1,23 @@
+// Shares by size of pattern: where labels differ (or the data vary), and what the network reacts to.
+function bandsOf(host, width, scales) {
+  const { bands, unit } = scales;
+  const known = at(scales, "weak", "labels_found");
+  const key = known ? "labels" : "variance";
+  const reaction = bands.map((b) => (centre(b.gain) ?? 0) * (b.dimensions ?? 0));
+  const total = reaction.reduce((sum, v) => sum + v, 0) || 1;
+  const errors = bands.map((b) => ((spread(b.gain) ?? 0) * (b.dimensions ?? 0)) / total);
+  const series = [
+    { name: known ? "tells the labels apart" : "how your data vary", style: "s3",
+      values: bands.map((b) => centre(b[key])), errors: bands.map((b) => spread(b[key])) },
+    { name: "the network reacts to", style: "s1", values: reaction.map((v) => v / total), errors },
+  ];
+  rows(host, width, {
+    label: "Shares by size of pattern", x: `share, by size of pattern in ${unit}`, compact: true, show: percent,
+    names: bands.map((b) => String(b.name).replace(` ${unit}`, "").replace("and coarser", "and up")), series,
+    percents: true,
+  });
+}
+
 // The slider through the directions of one audit, or of several side by side.
 const GROUPS = { strongest: "Strongest", middle: "Middle", weakest: "Weakest" };
 const FIELDS = [

@@ -69,6 +69,52 @@ for (const button of document.querySelectorAll("[data-download]")) {
   button.addEventListener("click", () => files[button.dataset.download]());
 }
 
+// Tables sort by a click on a column and, where they are long, show only rows with a word.
+const LONG = 12;
+function sortable(table) {
+  const heads = [...table.querySelectorAll("thead th")];
+  const body = table.tBodies[0];
+  if (!heads.length || !body || body.rows.length < 3) return;
+  const value = (row, i) => {
+    const text = row.cells[i] ? row.cells[i].textContent.trim() : "";
+    const plain = text.replaceAll("−", "-").replace(/[\s\u202f](?=\d)/g, "").replace(/^[<±]/, "");
+    const power = plain.match(/^(-?[\d.]+)×10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/);
+    if (power) return Number(`${power[1]}e${[...power[2]].map((c) => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)]).join("")}`);
+    const found = parseFloat(plain);
+    return Number.isNaN(found) ? text : found;
+  };
+  heads.forEach((head, i) => {
+    const button = el("button", { type: "button", class: "sort" }, ...head.childNodes);
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const compare = (a, b) => {
+        const [p, q] = [value(a, i), value(b, i)];
+        if (typeof p !== typeof q) return typeof p === "number" ? -1 : 1; // what was not measured is last
+        const order = typeof p === "number" ? p - q : p.localeCompare(q);
+        return up ? order : -order;
+      };
+      body.append(...[...body.rows].sort(compare));
+    });
+  });
+  if (body.rows.length <= LONG) return;
+  const input = el("input", { type: "search", placeholder: "Show rows with …", "aria-label": "Show rows with" });
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  table.before(el("label", { class: "filter" }, input));
+}
+for (const table of document.querySelectorAll("table")) sortable(table);
+for (const button of document.querySelectorAll("[data-tab]")) {
+  button.addEventListener("click", () => {
+    openTab(panels.findIndex((panel) => panel.id === button.dataset.tab), { focus: true });
+    tabs[open].scrollIntoView();
+  });
+}
+
 // On paper everything is open.
 let closed = null;
 function printing(on) {

@@ -4,6 +4,25 @@ const drawings = [];
 function drawn(host, draw) {
   drawings.push([host, draw]);
   draw(host, widthOf(host));
+  offerNumbers(host);
+}
+// What a plot shows, as rows of a table: whoever wants the numbers gets them as CSV.
+const numbersOf = new Map();
+function offerNumbers(host) {
+  const title = host.closest("figure, .halves > div")?.querySelector("figcaption, h3");
+  if (!title || !numbersOf.has(host) || title.querySelector(".csv")) return;
+  const button = el("button", { type: "button", class: "csv quiet", title: "The numbers of this plot as CSV" }, "CSV");
+  button.addEventListener("click", () => {
+    const text = numbersOf.get(host).map((row) => row.map((v) => cell(v ?? "")).join(",")).join("\n");
+    save(`${host.dataset.plot || "numbers"}.csv`, "text/csv", `${text}\n`);
+  });
+  title.append(button);
+}
+function keepNumbers(host, first, places, series) {
+  const head = series.flatMap((s) => (s.errors ? [s.name, `${s.name}: standard error`] : [s.name]));
+  const body = places.map((place, i) =>
+    [place, ...series.flatMap((s) => (s.errors ? [s.values[i], s.errors[i]] : [s.values[i]]))]);
+  numbersOf.set(host, [[first, ...head], ...body]);
 }
 function widthOf(host) {
   const inside = document.querySelector("main").clientWidth - 72; // of a card, where the host is in a closed tab
@@ -41,15 +60,18 @@ function grid(root, x, y, box, spec) {
 
 function frame(host, width, height, spec, left) {
   const root = canvas(host, width, height, spec.label);
-  return [root, { left, right: width - 14, top: 26, bottom: height - (spec.x ? 46 : 26) }];
+  return [root, { left, right: width - 14, top: spec.compact ? 4 : 26, bottom: height - (spec.x ? 46 : 26) }];
 }
 
 // spec: label, x and y (titles), at (numbers), logx, logy, zero, top, mark {at, text}, title(i), show,
 //       series [{name, style, values, errors, dots, loose (not joined)}]
 function lines(host, width, spec) {
-  const [root, box] = frame(host, width, Math.round(Math.max(240, Math.min(380, width * 0.5))), spec, 50);
+  const tall = spec.height ?? Math.round(Math.max(240, Math.min(380, width * 0.5)));
+  const [root, box] = frame(host, width, tall, spec, 50);
   const x = scale(spec.at, spec.logx, box.left, box.right);
-  const y = scale(spec.series.flatMap(reach), spec.logy, box.bottom, box.top, spec);
+  const shown = [...spec.series.flatMap(reach), ...(isNumber(at(spec, "level", "at")) ? [spec.level.at] : [])];
+  const y = scale(spec.top ? shown.map((v) => Math.min(v, spec.top)) : shown, spec.logy, box.bottom, box.top, spec);
+  keepNumbers(host, spec.x, spec.at, spec.series);
   if (spec.mark && isNumber(spec.mark.at)) {
     const edge = x(spec.mark.at);
     const flip = edge - box.left < 90;
@@ -60,7 +82,18 @@ function lines(host, width, spec) {
     );
   }
   grid(root, x, y, box, spec);
+  if (spec.level && isNumber(spec.level.at)) {
+    const level = y(spec.level.at);
+    root.append(segment("edge", box.left, level, box.right, level));
+    root.append(words("note", box.right, level - 6, "end", spec.level.text));
+  }
   for (const s of spec.series) {
+    const inside = spec.at.map((_, i) => i).filter((i) => isNumber(s.values[i]) && errorAt(s, i) !== null);
+    if (s.band && inside.length > 1) {
+      const edge = (i, sign) => `${x(spec.at[i]).toFixed(1)} ${y(s.values[i] + sign * s.errors[i]).toFixed(1)}`;
+      const outline = [...inside.map((i) => edge(i, 1)), ...inside.slice().reverse().map((i) => edge(i, -1))];
+      root.append(svg("path", { class: `band ${s.style}`, d: `M${outline.join("L")}Z` }));
+    }
     let path = "";
     let pen = "M";
     const marks = [];
@@ -69,8 +102,8 @@ function lines(host, width, spec) {
       const e = errorAt(s, i);
       if (isNumber(v)) path += `${pen}${x(where).toFixed(1)} ${y(v).toFixed(1)}`;
       pen = isNumber(v) ? "L" : "M";
-      if (isNumber(v) && e !== null) marks.push(segment(`whisker ${s.style}`, x(where), y(v - e), x(where), y(v + e)));
-      if (isNumber(v) && s.dots) marks.push(dot(s.style, x(where), y(v)));
+      if (isNumber(v) && e !== null && !s.band) marks.push(segment(`whisker ${s.style}`, x(where), y(v - e), x(where), y(v + e)));
+      if (isNumber(v) && s.dots) marks.push(dot(`${s.style}${s.open && s.open[i] ? " open" : ""}`, x(where), y(v)));
     });
     if (path && !s.loose) root.append(svg("path", { class: `curve ${s.style}`, d: path }));
     root.append(...marks);
@@ -95,6 +128,8 @@ function lines(host, width, spec) {
 function columns(host, width, spec) {
   const [root, box] = frame(host, width, Math.round(Math.max(220, Math.min(300, width * 0.4))), spec, 50);
   const count = spec.series[0].values.length;
+  const bins = spec.series[0].values.map((_, i) => (spec.edges ? spec.edges[i] : spec.title(i)));
+  keepNumbers(host, spec.edges ? `${spec.x}, from` : "name", bins, spec.series);
   const ends = spec.edges || Array.from({ length: count + 1 }, (_, i) => i);
   const x = scale([ends[0], ends[count]], false, box.left, box.right, { top: ends[count] });
   const y = scale(spec.series.flatMap((s) => s.values), false, box.bottom, box.top, { zero: true });
@@ -128,16 +163,18 @@ function shortened(name, most) {
 // spec: label, x, names, log, base (where bars start), top, rule {at, text}, show,
 //       series [{name, style, values, errors}]
 function rows(host, width, spec) {
-  const above = width < 560; // names above their bars
+  keepNumbers(host, "name", spec.names, spec.series);
+  const above = width < 560 && !spec.compact; // names above their bars
   const wide = above ? 8 : Math.min(220, 24 + 7.2 * Math.max(...spec.names.map((n) => n.length)));
   const thick = spec.series.length > 1 ? 7 : 14;
   const tall = spec.series.length * (thick + 1);
-  const each = tall + (above ? 26 : 12);
-  const [root, box] = frame(host, width, 26 + each * spec.names.length + (spec.x ? 46 : 26), spec, wide);
+  const each = tall + (above ? 26 : spec.compact ? 6 : 12);
+  const margin = spec.compact ? 4 : 26;
+  const [root, box] = frame(host, width, margin + each * spec.names.length + (spec.x ? 46 : 26), spec, wide);
   box.right -= 10;
   const base = spec.base ?? 0;
   const values = [base, at(spec, "rule", "at"), ...spec.series.flatMap(spec.log ? (s) => s.values : reach)];
-  const x = scale(values, spec.log, box.left, box.right, { zero: true, top: spec.top });
+  const x = scale(values, spec.log, box.left, box.right, { zero: true, top: spec.top, percents: spec.percents });
   grid(root, x, null, box, spec);
   const most = Math.floor(above ? width / 7.2 : (wide - 16) / 7);
   const places = spec.names.map((name, i) => {

@@ -18,7 +18,7 @@ def test_a_change_is_tried_where_g_was_taken(audited: Audit) -> None:
 
 
 def test_nothing_changes_where_nothing_is_changed(samples: tuple[Tensor, Tensor]) -> None:
-    found = audit(small, *samples, probe="origin", swaps={"3": nn.Flatten()}, progress=False).report
+    found = audit(small, *samples, probe="origin", swaps={"3": nn.Flatten()}, trial=False, progress=False).report
     (row,) = found["what_if"]
     assert row["leading"]["before"] == row["leading"]["after"]
     assert row["labels"]["before"] == row["labels"]["after"]
@@ -26,4 +26,4 @@ def test_nothing_changes_where_nothing_is_changed(samples: tuple[Tensor, Tensor]
 
 
 def test_none_by_default(G: ng.Geometry, samples: tuple[Tensor, Tensor]) -> None:
-    assert audit(small, *samples, G=G, progress=False).report["what_if"] == []
+    assert audit(small, *samples, G=G, trial=False, progress=False).report["what_if"] == []

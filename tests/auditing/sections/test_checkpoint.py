@@ -54,7 +54,7 @@ def found(**chosen: Any) -> dict[str, Any]:
 
 def test_a_linear_network_by_hand() -> None:
     """Its Jacobian is its weight matrix W, so the complexity is ‖W‖², and its geometry WᵀW."""
-    report = audit(linear, X, Y, G=G, weights={"weight": RIGHT}, progress=False).report
+    report = audit(linear, X, Y, G=G, weights={"weight": RIGHT}, trial=False, progress=False).report
     assert report["complexity"]["trained"]["value"] == pytest.approx(18)
     assert report["complexity"]["moved"]["corr"]["value"] == pytest.approx(0.5)  # ⟨WᵀW, I⟩ / ‖WᵀW‖ ‖I‖
     c = report["checkpoint"]
@@ -62,13 +62,15 @@ def test_a_linear_network_by_hand() -> None:
     assert c["parts"][0]["trained"]["value"] == pytest.approx(1)
     assert c["parts"][0]["fresh"]["value"] == pytest.approx(0.25, abs=4 * c["parts"][0]["fresh"]["stderr"])
     assert [s["value"] for s in c["steepest"]] == pytest.approx([1.0] * 6)
-    none = audit(linear, X, Y, G=G, progress=False).report
+    none = audit(linear, X, Y, G=G, trial=False, progress=False).report
     assert none["complexity"]["trained"] is None
     assert none["checkpoint"] is None
 
 
 def test_wrong_answers_are_counted_and_a_flipped_checkpoint_is_an_error() -> None:
-    report = audit(linear, X, Y, G=G, weights={"weight": -RIGHT}, classes=["no", "yes"], progress=False).report
+    report = audit(
+        linear, X, Y, G=G, weights={"weight": -RIGHT}, classes=["no", "yes"], trial=False, progress=False
+    ).report
     c = report["checkpoint"]
     assert c["accuracy"]["value"] == 0
     assert {(m["true"], m["said"]) for m in c["mistakes"]} == {("no", "yes"), ("yes", "no")}
@@ -131,4 +133,4 @@ def test_a_checkpoint_is_told(audited: Audit) -> None:
 )
 def test_weights_that_do_not_fit(weights: dict[str, Tensor], said: str) -> None:
     with pytest.raises(NetgrainError, match=said):
-        audit(linear, X, Y, G=G, weights=weights, progress=False)
+        audit(linear, X, Y, G=G, weights=weights, trial=False, progress=False)

@@ -17,7 +17,15 @@ def unseeing() -> nn.Module:
 def test_a_table_with_named_features() -> None:
     X = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
     names = ["age", "height", "<b>weight</b>", "d", "e", "unseen"]
-    found = audit(unseeing, X, (X[:, 0] > 0).long() + (X[:, 1] > 1).long(), features=names, members=16, progress=False)
+    found = audit(
+        unseeing,
+        X,
+        (X[:, 0] > 0).long() + (X[:, 1] > 1).long(),
+        features=names,
+        members=16,
+        trial=False,
+        progress=False,
+    )
     named = found.report["features"]["named"]
     assert {f["name"] for f in named} == set(names)
     assert named[-1]["name"] == "unseen"

@@ -30,7 +30,7 @@ def test_place_and_spectrum(audited: Audit) -> None:
 
 def test_what_is_off_is_said_first() -> None:
     X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
-    found = audit(OFF["norm"][0], X, torch.arange(60) % 3, probe="origin", progress=False)
+    found = audit(OFF["norm"][0], X, torch.arange(60) % 3, probe="origin", trial=False, progress=False)
     first = found.report["sentences"][0]
     assert "is off at initialisation: all 1 norms start with weight zero" in first["text"]
     assert first["level"] == "warn"
@@ -44,7 +44,7 @@ def test_ranks_of_a_curve() -> None:
 
 def test_zeros_at_the_probe_are_not_called_invisible(lenet_G: ng.Geometry) -> None:
     X = torch.randn(64, 1, 16, 16, generator=torch.Generator().manual_seed(0))
-    found = audit(lenet, X, (X[:, 0, 0, 0] > 0).long(), G=lenet_G, progress=False)
+    found = audit(lenet, X, (X[:, 0, 0, 0] > 0).long(), G=lenet_G, trial=False, progress=False)
     zeros = found.report["zero"]
     expected = int((lenet_G.eigenvalues <= 1e-10 * lenet_G.eigenvalues[0]).sum())
     assert zeros == {"at_probe": expected, "invisible": 0}
@@ -58,7 +58,7 @@ def test_invisible_directions_of_a_strided_network_are_counted(samples: Samples)
     def strided() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 4, 1, stride=2), nn.GELU(), nn.Flatten(), nn.Linear(64, 2))
 
-    found = audit(strided, *samples, probe="origin", progress=False).report
+    found = audit(strided, *samples, probe="origin", trial=False, progress=False).report
     assert found["zero"] == {"at_probe": 48, "invisible": 48}
     assert any(s["text"].startswith("48 of 64 directions are invisible") for s in found["sentences"])
 
@@ -68,7 +68,9 @@ def test_no_grain_is_judged_by_the_spectrum(samples: Samples) -> None:
     values = torch.ones(64)
     values[0] = 14 * 63 / 50
     grain, none = (ng.Geometry.from_matrix(torch.diag(v), SHAPE) for v in (values, torch.ones(64)))
-    texts = [audit(small, *samples, G=g, progress=False).report["sentences"][0]["text"] for g in (grain, none)]
+    texts = [
+        audit(small, *samples, G=g, trial=False, progress=False).report["sentences"][0]["text"] for g in (grain, none)
+    ]
     assert "no grain" not in texts[0]
     assert "reacts 14 times as strongly to its strongest direction as to an average one" in texts[0]
     assert texts[1].startswith("Sequential has no grain to speak of: its strongest direction is 1 times an average one")
@@ -76,7 +78,7 @@ def test_no_grain_is_judged_by_the_spectrum(samples: Samples) -> None:
 
 def test_a_sample_with_fewer_gradients_than_directions_is_not_taken_for_zeros(samples: Samples, audited: Audit) -> None:
     few = ng.average_geometry(small, SHAPE, probe=ng.Data(samples[0]), members=3, probes=4)  # 24 gradients
-    found = audit(small, *samples, G=few, progress=False)
+    found = audit(small, *samples, G=few, trial=False, progress=False)
     known = found.report["geometry"]["known"]
     assert 0 < known < 24 < 64
     assert found.report["zero"] == {"at_probe": None, "invisible": None}

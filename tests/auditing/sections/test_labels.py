@@ -14,7 +14,7 @@ def test_labels_planted_at_the_top_and_at_the_bottom(lenet_G: ng.Geometry) -> No
     reports = []
     for index in (0, -1):
         data = isotropic(lenet_G.directions()[index], 600, epsilon=1.0)
-        reports.append(audit(lenet, data.X, data.y, G=lenet_G, progress=False).report)
+        reports.append(audit(lenet, data.X, data.y, G=lenet_G, trial=False, progress=False).report)
     top, bottom = (report["labels"] for report in reports)
     assert top["reaction"]["value"] > 3 > 0.3 > bottom["reaction"]["value"]
     assert "words" not in top

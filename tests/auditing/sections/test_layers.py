@@ -37,7 +37,7 @@ def test_modules_without_layers(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ng.NetgrainError("no layers")
 
     monkeypatch.setattr("netgrain.auditing.sections.layers.layer_responses", refuses)
-    found = audit(lambda: nn.Linear(3, 2), X, Y, probe="origin", progress=False)
+    found = audit(lambda: nn.Linear(3, 2), X, Y, probe="origin", trial=False, progress=False)
     assert found.report["layers"] == {"rows": [], "why": "no layers"}
     assert "Layers: not measured." in found.html()
     assert sentences(found.report) == alerts(found.report) == []
@@ -48,7 +48,7 @@ def test_a_module_called_twice_has_a_row_for_each_call() -> None:
         activation = nn.Tanh()
         return nn.Sequential(nn.Linear(3, 4), activation, nn.Linear(4, 4), activation, nn.Linear(4, 2))
 
-    report = audit(make, X, Y, members=8, progress=False).report
+    report = audit(make, X, Y, members=8, trial=False, progress=False).report
     rows = report["layers"]["rows"]
     assert [r["name"] for r in rows] == ["0", "1 (1 of 2)", "2", "1 (2 of 2)", "4"]
     assert rows[1]["gain"] != rows[3]["gain"]

@@ -1,0 +1,41 @@
+"""How much an audit does to predict the score: by a fixed model of cost, never by the clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netgrain.families.reading import Reading
+from netgrain.families.sizes import operations
+from netgrain.learning.kernel_costs import FEWEST, MEMBERS, PASSES
+from netgrain.learning.kernel_value import KernelKind
+
+WORK, QUICK_WORK = 2e11, 5e10  # floating-point operations of all forward passes: seconds of one core
+QUICK_SAMPLES, FEWEST_SAMPLES = 500, 300
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the prediction of the score may use."""
+
+    kinds: tuple[KernelKind, ...]
+    members: int | None  # None: as many as is usual
+    samples: int
+
+
+def effort_for(reading: Reading, samples: int, *, quick: bool = False) -> Effort:
+    """Both kernels and the usual number of networks where they are cheap; else fewer networks, then fewer samples.
+
+    >>> from torch import nn
+    >>> from netgrain.families.reading import read
+    >>> effort_for(read(lambda: nn.Linear(3, 5), (3,)), 1000)
+    Effort(kinds=('layers', 'tangent'), members=None, samples=1000)
+    """
+    each, work = operations(reading), QUICK_WORK if quick else WORK
+    if quick:
+        samples = min(samples, QUICK_SAMPLES)
+    both: tuple[KernelKind, ...] = ("layers", "tangent")
+    if not quick and samples * each * sum(MEMBERS[kind] * PASSES[kind] for kind in both) <= work:
+        return Effort(both, None, samples)
+    members = max(FEWEST, min(MEMBERS["layers"], int(work / (samples * each))))
+    affordable = int(work / (members * each))
+    return Effort(("layers",), members, min(samples, max(affordable, FEWEST_SAMPLES)))
