@@ -17,10 +17,10 @@ from netgrain.auditing.sections.contract import TargetKind
 from netgrain.families.failures import unwrapped_model
 from netgrain.families.members import Family
 from netgrain.families.reinitialised import fresh
-from netgrain.learning.targets import FEW_VALUES, targets_of
+from netgrain.learning.targets import targets_of
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.randomness import generator_for
-from netgrain.runtime.samples import tensor_of
+from netgrain.runtime.samples import may_be_classes, tensor_of
 
 SAMPLES = 2000
 PARTS = 5  # of equal size, into which samples are divided by a number
@@ -108,7 +108,7 @@ def kind_of(y: Any, target: Literal["classes", "numbers"] | None = None) -> Targ
     values = tensor_of(y, "y")
     if not values.is_floating_point():
         return "classes"
-    return "numbers" if values.dim() == 2 or len(values.unique()) > FEW_VALUES else "classes"
+    return "numbers" if values.dim() == 2 or not may_be_classes(values) else "classes"
 
 
 def family_of(given: nn.Module) -> tuple[Family, bool]:

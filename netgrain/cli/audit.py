@@ -110,7 +110,7 @@ def audit(
 
     state = None if trained.weights is None else read_weights(trained.weights)
     data = trained.load(samples_from, seed)
-    if state is not None and not data.y.is_floating_point():
+    if state is not None:
         warn_near_chance(trained_model(_family(model, data), state), data.X, data.y)
     chosen = {"probe": probe, "keep": keep, "members": members, "seed": seed}
     effort = {"samples": samples, "trial": trial, "quick": quick}
@@ -164,7 +164,8 @@ def _audited(model: str, data: Dataset, **chosen: Any) -> Audit:
     return audited(
         _family(model, data),
         data.X,
-        data.labels,
+        data.y,
+        target=None if data.target == "none" else data.target,
         name=model,
         data=data.name,
         note=data.note,
