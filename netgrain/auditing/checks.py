@@ -18,8 +18,6 @@ from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
 
-MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are looked at
-
 
 def checked_data(
     make: Family, X: Any, y: Any, classes: Sequence[str] = (), *, seed: int = 0
@@ -28,11 +26,6 @@ def checked_data(
     X = checked_samples(X).cpu()
     y = checked_labels(y, len(X)).cpu()
     shape = tuple(X.shape[1:])
-    if math.prod(shape) > MOST_INPUTS:
-        raise NetgrainError(
-            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
-            f"{MOST_INPUTS}; average the images down (size=, --size)."
-        )
     _check_names(classes, "classes", "label", int(y.max()) + 1, at_least=True)
     check_two_classes(y, classes)
     if bool((X[:1] == X).all()):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,18 @@ from netgrain.runtime.randomness import generator_for
 
 PARTS = 16  # of the samples, for error bars
 SEEN = 3.0  # standard errors by which a difference between labels must be above zero before its parts are shown
+
+
+class Parts(Protocol):
+    """Orthogonal parts of the space of inputs of one shape, such as `Bands`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def energies(self, V: Tensor) -> Tensor:
+        """‖P_b v‖² of vectors (n, *shape), (n, parts)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +142,13 @@ def _rows(model: nn.Module, X: Tensor, bands: Bands, i: int, points: int, seed: 
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
-def sample_energies(X: Tensor, bands: Bands) -> Tensor:
+def sample_energies(X: Tensor, bands: Parts) -> Tensor:
     """‖P_b(x − x̄)‖² of each sample, (n, bands); the mean is that of all of them."""
     mean = _mean(X)
     return torch.cat([bands.energies(some - mean) for some in X.split(_slice(X))])
 
 
-def variance_energies(X: Tensor, bands: Bands, *, energies: Tensor | None = None, seed: int = 0) -> Energies:
+def variance_energies(X: Tensor, bands: Parts, *, energies: Tensor | None = None, seed: int = 0) -> Energies:
     """The variance of samples X (n, *shape) in each part; pieces are parts of the samples.
 
     energies: the `sample_energies`, if they are known.
@@ -149,7 +162,7 @@ def variance_energies(X: Tensor, bands: Bands, *, energies: Tensor | None = None
     return Energies(total / n, (total - sums) / (n - counts).clamp(min=1)[:, None])
 
 
-def class_energies(X: Tensor, y: Tensor, bands: Bands, *, energies: Tensor | None = None, seed: int = 0) -> Energies:
+def class_energies(X: Tensor, y: Tensor, bands: Parts, *, energies: Tensor | None = None, seed: int = 0) -> Energies:
     """Σ_c π_c ‖P_b(μ_c − μ)‖² of classes y (n,), without bias; classes with one sample are left out.
 
     With S_c the sum over class c, ‖μ_c‖² is Σ_{i≠j} x_i·x_j / (n_c(n_c − 1)) = (‖S_c‖² − Σ‖x_i‖²) / (n_c(n_c − 1)).
@@ -197,14 +210,14 @@ class _Class:
     n: int
 
     @classmethod
-    def of(cls, sum: Tensor, squares: Tensor, n: int, bands: Bands) -> _Class:
+    def of(cls, sum: Tensor, squares: Tensor, n: int, bands: Parts) -> _Class:
         return cls(sum, bands.energies(sum[None])[0], squares, n)
 
 
 class _ClassSums:
     """What the difference between class means is made of, class after class: no more than one class is held."""
 
-    def __init__(self, bands: Bands) -> None:
+    def __init__(self, bands: Parts) -> None:
         self.bands = bands
         self.sum = torch.zeros(bands.shape, dtype=torch.float64)  # Σ_c S_c
         self.own, self.squares, self.inside = (torch.zeros(len(bands), dtype=torch.float64) for _ in range(3))
@@ -227,7 +240,7 @@ class _ClassSums:
         return self.own / n - (everything - self.inside + self.squares) / n**2
 
 
-def number_energies(X: Tensor, y: Tensor, bands: Bands, *, seed: int = 0) -> Energies:
+def number_energies(X: Tensor, y: Tensor, bands: Parts, *, seed: int = 0) -> Energies:
     """‖P_b Cov(x, y)‖² of numbers y (n,) or (n, targets), each target in units of its own spread, without bias.
 
     Products of the covariances in different parts of the samples; a target that does not vary counts as zero.

@@ -43,8 +43,16 @@ class Attending(nn.Module):
 
 
 def test_the_report_has_every_key_and_is_json(audited: Audit) -> None:
-    expected = "netgrain date model seed data geometry spectrum leading zero labels directions samples features"
-    assert set(audited.report) == {*expected.split(), "complexity", "layers", "what_if", "sentences", "alerts"}
+    expected = "netgrain date model seed data geometry spectrum leading zero labels directions scales samples features"
+    assert set(audited.report) == {
+        *expected.split(),
+        "complexity",
+        "layers",
+        "what_if",
+        "sentences",
+        "alerts",
+        "scales",
+    }
     assert json.loads(json.dumps(audited.report, allow_nan=False)) == audited.as_dict()
     assert audited.report["data"] == {
         "name": "squares",

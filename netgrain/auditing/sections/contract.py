@@ -28,7 +28,7 @@ class Subject:
 
     make: Family
     X: Tensor  # (samples, *input_shape), float32 on the CPU
-    y: Tensor  # (samples,) labels
+    y: Tensor | None  # (samples,) whole numbers for classes, floating point for numbers, None without labels
     classes: tuple[str, ...]
     features: tuple[str, ...]  # names of the columns of a table, where they are known
     G: Geometry

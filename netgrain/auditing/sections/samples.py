@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,32 +10,49 @@ from torch import Tensor
 
 from netgrain.auditing import pictures
 from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers, said
-from netgrain.geometry.scores import prune, score
+from netgrain.geometry.scores import best, score
 
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
+SAMPLES = 2000  # that are scored at least
+PRODUCTS = 5 * 10**10  # multiplications, as many as more samples may take
+ALL = "all"  # the name of the one group of samples without classes
 
 
 def measure(subject: Subject) -> dict[str, Any]:
-    """The key samples: a histogram for each class, its best and worst samples, and those that are kept."""
-    X, y, G = subject.X, subject.y, subject.G
+    """The key samples: a histogram for each class, its best and worst samples, and those that are kept.
+
+    Without classes all samples are one group. Of many samples some are scored, chosen by the seed.
+    """
+    rows = subject.some_rows(scored(subject.X), "audit scores").sort().values
+    X, G = subject.X[rows], subject.G
+    grouped = subject.y is not None and not subject.y.is_floating_point()
+    y = subject.y[rows] if subject.y is not None and grouped else torch.zeros(len(X), dtype=torch.int64)
+    names = subject.classes if grouped else (ALL,)
     mean = X.mean(0, dtype=torch.float64).float()
     # relative to a random direction; about the mean: what all share would weigh most in faint ones
-    scores = torch.nan_to_num(score(G, X, centre=mean)) / (G.trace.value / G.d)
-    edges, counts = _histogram(scores, y, len(subject.classes))
-    usable = ((X - mean).flatten(1).norm(dim=1) > 0).nonzero()[:, 0]  # the mean itself has no score and is dropped
-    kept = usable[prune(G, X[usable], y[usable], keep=subject.keep, centre=mean)]
+    raw = score(G, X, centre=mean)
+    scores = torch.nan_to_num(raw) / (G.trace.value / G.d)
+    edges, counts = _histogram(scores, y, len(names))
+    usable = (~raw.isnan()).nonzero()[:, 0]  # the mean itself has no score and is dropped
+    kept = usable[best(raw[usable], y[usable], keep=subject.keep)]
     return {
         "samples": {
             "edges": numbers(edges),
             "counts": counts,
-            "classes": _best_and_worst(subject, scores),
+            "classes": _best_and_worst(subject, scores, y, names, rows),
             "keep": subject.keep,
             "centred": True,
-            "kept": kept.tolist(),
+            "scored": len(X),
+            "kept": rows[kept].tolist(),
         }
     }
+
+
+def scored(X: Tensor) -> int:
+    """How many samples are scored: all of them where that takes few multiplications, and SAMPLES at least."""
+    return min(len(X), max(SAMPLES, PRODUCTS // X[0].numel() ** 2))
 
 
 def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[list[int]]]:
@@ -45,15 +63,18 @@ def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[li
     return edges, [torch.bincount(place[y == c], minlength=BINS).tolist() for c in range(classes)]
 
 
-def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
-    X, y, names = subject.X, subject.y, subject.classes
+def _best_and_worst(
+    subject: Subject, scores: Tensor, y: Tensor, names: Sequence[str], rows: Tensor
+) -> list[dict[str, Any]]:
+    X = subject.X
     drawn = pictures.can_be_drawn(subject.shape)
     some = X.flatten()[:: max(1, X.numel() // 100_000)]
     dark, bright = (float(torch.quantile(some, q)) for q in (0.01, 0.99))
 
     def entry(i: int) -> dict[str, Any]:
-        picture = pictures.sample(X[i], dark, bright) if drawn else None
-        return {"index": i, "score": number(scores[i]), "picture": picture}
+        index = int(rows[i])
+        picture = pictures.sample(X[index], dark, bright) if drawn else None
+        return {"index": index, "score": number(scores[i]), "picture": picture}
 
     found = []
     for c in range(min(len(names), CLASSES_SHOWN)):
@@ -67,10 +88,14 @@ def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
 def sentences(report: Report) -> list[Sentence]:
     """How many samples are kept."""
     samples = report["samples"]
+    total = report["data"]["samples"]
+    some = samples.get("scored", total)
+    who = f"{some} samples" if some == total else f"{some} samples (of {total}, chosen by the seed)"
+    each = " of each class" if len(samples["classes"]) > 1 else ""
     return [
         said(
-            f"{len(samples['kept'])} of {report['data']['samples']} samples stay when the lowest-scored "
-            f"{100 * (1 - samples['keep']):.0f} % of each class are dropped.",
+            f"{len(samples['kept'])} of {who} stay when the lowest-scored "
+            f"{100 * (1 - samples['keep']):.0f} %{each} are dropped.",
             "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean "
             "of all samples: how strongly fresh networks react along it. What all samples share would otherwise weigh "
             "most in faint ones. The list of kept samples can be downloaded under Samples; whether pruning by scores "
