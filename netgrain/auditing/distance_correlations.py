@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,33 +37,31 @@ def distance_correlation(x: Tensor, y: Tensor) -> Tensor:
     n = len(x)
     if n < 4:
         raise NetgrainError(f"expected at least 4 samples for a distance correlation, found {n}.")
-    x = x.double() - x.double().mean(0)
-    order = x.argsort(0)
-    rows, total = _row_sums(x, order)
+    columns = (x.double() - x.double().mean(0)).T.contiguous()  # what is sorted lies side by side
+    rows, total = _row_sums(columns)
     labels, y = y.unique(return_inverse=True)
     counts = torch.bincount(y, minlength=len(labels)).double()
     same = torch.zeros_like(total)
     for c in range(len(labels)):
-        mine = x[y == c]
-        same += _row_sums(mine, mine.argsort(0))[1]
+        same += _row_sums(columns[:, y == c])[1]
     b_rows = (n - counts)[y]
     b_total = b_rows.sum()
-    squares = 2 * n * x.square().sum(0)  # Σ (x_i − x_j)², the columns being centred
-    across = _unbiased(total - same, (rows * b_rows[:, None]).sum(0), total * b_total, n)
-    own = _unbiased(squares, rows.square().sum(0), total.square(), n)
+    squares = 2 * n * columns.square().sum(1)  # Σ (x_i − x_j)², the columns being centred
+    across = _unbiased(total - same, rows @ b_rows, total * b_total, n)
+    own = _unbiased(squares, rows.square().sum(1), total.square(), n)
     own_b = _unbiased(b_total, b_rows.square().sum(), b_total.square(), n)
     scale = own * own_b
     return torch.where(scale > 0, across / scale.clamp(min=1e-300).sqrt(), torch.zeros_like(across))
 
 
-def _row_sums(x: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_j |x_i − x_j| for every i and column, and their sum: by sorting, without all pairs."""
-    n = len(x)
-    sorted_x = x.gather(0, order)
-    place = torch.arange(n, dtype=torch.float64)[:, None]
-    before = sorted_x.cumsum(0)
-    sums = (2 * place + 2 - n) * sorted_x - 2 * before + sorted_x.sum(0)
-    return torch.empty_like(x).scatter_(0, order, sums), sums.sum(0)
+def _row_sums(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_j |x_i − x_j| for every column and i (columns, samples), and their sum: by sorting, without all pairs."""
+    n = columns.shape[1]
+    order = torch.from_numpy(np.argsort(columns.numpy(), axis=1))  # several times as fast as torch's
+    ascending = columns.gather(1, order)
+    place = torch.arange(n, dtype=torch.float64)
+    sums = (2 * place + 2 - n) * ascending - 2 * ascending.cumsum(1) + ascending.sum(1, keepdim=True)
+    return torch.empty_like(columns).scatter_(1, order, sums), sums.sum(1)
 
 
 def _unbiased(pairs: Tensor, rows: Tensor, totals: Tensor, n: int) -> Tensor:
