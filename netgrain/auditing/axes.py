@@ -14,7 +14,8 @@ from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 
 LEADING = 0.99  # of tr G
-FEW = 64  # directions of an input of more than FULL_LIMIT entries
+FEW = 32  # directions of an input of more than FULL_LIMIT entries
+RESEMBLES = 0.5  # expected Corr with the truth, below which a large sample tells no direction
 FACTOR = 2.0  # by which an eigenvalue of a sample may be too small
 NEIGHBOURS, RATIO = 8, 1.25  # at least so many ranks are averaged, and all within this ratio
 HELD_OUT = 4  # one member in so many confirms what the others found
@@ -112,12 +113,21 @@ def _first_of(G: Geometry, why: str) -> Axes:
     trace = G.trace.value
     if not trace > 0:
         return Axes.of(torch.zeros(1), torch.zeros(1, G.d), [(0, 1)], why=why)
-    known = G.d if not G.truncated else len(G.eigenvalues)
-    vectors = G.directions(min(FEW, known)).flatten(1)
-    values = G.eigenvalues[: len(vectors)] if G.truncated else (vectors * G.form.matvec(vectors)).sum(1)
+    form = G.form
+    copies = form.copies if isinstance(form, Kronecker) else 1
+    core = decompose(form.core if isinstance(form, Kronecker) else form, math.ceil(FEW / copies))
+    count = min(FEW, len(core.values) * copies)
+    values = core.values.clamp(min=0).repeat_interleave(copies)[:count]
+    vectors = core.vectors[:count]
+    if isinstance(form, Kronecker):
+        places, vectors = form.order.reshape(copies, -1), torch.zeros(count, G.d, dtype=torch.float64)
+        for row in range(count):
+            index, copy = divmod(row, copies)
+            vectors[row, places[copy]] = core.vectors[index]
     blocks = [(b.start, b.stop) for b in blocks_of(values)]
+    known = 0 if G.fidelity < RESEMBLES else count  # NaN where nothing was sampled
     whole = max(trace, float(values.sum()))
-    return Axes.of(values, vectors, blocks, min(known_of(G), len(values)), whole=whole, why=why)
+    return Axes.of(values, vectors, blocks, known, whole=whole, why=why)
 
 
 def known_of(G: Geometry) -> int:
@@ -126,22 +136,23 @@ def known_of(G: Geometry) -> int:
     Sampling spreads a spectrum out: the smallest eigenvalues come out too small, and as zero beyond the number of rows.
     So the directions of three quarters of the members (or points) are measured on the others, over neighbouring ranks;
     from where those react more than FACTOR times as strongly as it looked, nothing is known. All d where nothing was
-    sampled. Of more than FULL_LIMIT only the FEW leading ones are looked at.
+    sampled, and of more than FULL_LIMIT, where only leading ones are computed, which are never too small.
 
     >>> known_of(Geometry.from_matrix(torch.eye(3)))
     3
     """
+    if G.d > FULL_LIMIT:
+        return G.d
     form = G.form.core if isinstance(G.form, Kronecker) else G.form
     copies = G.d // form.size
     form = form.batched()
     if form.parts < 2:
         return 0 if form.parts and G.method == "sampled" else G.d
-    few = None if G.d <= FULL_LIMIT else math.ceil(FEW / copies)
     held_out = range(0, form.parts, HELD_OUT)
     first, second = form.subset([i for i in range(form.parts) if i not in held_out]), form.subset(held_out)
     if not min(first.trace(), second.trace()) > 0:
         return G.d
-    spectrum = decompose(first, few)
+    spectrum = decompose(first)
     # both relative to their sums: single networks may be many times as steep as others
     here = spectrum.values / first.trace()
     there = (spectrum.vectors * second.matvec(spectrum.vectors)).sum(1) / second.trace()
@@ -152,7 +163,5 @@ def known_of(G: Geometry) -> int:
         if float(there[start:stop].mean()) > FACTOR * float(here[start:stop].mean()) + NULL:
             return start * copies
         start = stop
-    if few is not None:
-        return start * copies
     beyond = 1 - float(there.sum())  # the rank of the first part
     return G.d if beyond <= NULL * form.size else start * copies

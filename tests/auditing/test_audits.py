@@ -122,3 +122,28 @@ def test_a_geometry_that_is_given_is_used(G: ng.Geometry, samples: tuple[Tensor,
     assert torch.equal(found.kept, ng.prune(G, *samples, keep=0.5, centre=True))
     with pytest.raises(NetgrainError, match="probe= belongs to making G"):
         audit(small, *samples, G=G, probe="origin", progress=False)
+
+
+def test_large_images() -> None:
+    """More entries than directions are computed for: every section measures what it can, and the page is complete."""
+
+    def large() -> nn.Module:
+        body = nn.Sequential(nn.Conv2d(1, 3, 8, stride=8), nn.GELU(), nn.Flatten(), nn.Linear(243, 2))
+        return nn.Sequential(nn.AvgPool2d(2), nn.Upsample(scale_factor=2), body)
+
+    X = torch.randn(64, 1, 72, 72, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(64) % 2
+    found = audit(large, X + y[:, None, None, None], y, members=8, progress=False)
+    report = found.report
+    assert report["geometry"]["d"] == 72 * 72
+    assert not report["geometry"]["complete"]
+    assert report["geometry"]["known"] == 0  # eight networks resemble the truth too little
+    assert report["leading"]["count"] == report["geometry"]["computed"] == 32
+    assert report["zero"] == {"at_probe": None, "invisible": None}
+    assert report["labels"]["linear"]["all"]["value"] > 0.9
+    assert report["labels"]["reaction"]["value"] is None
+    assert len(report["samples"]["kept"]) == 44
+    assert "invisible" not in repr(found)
+    assert "None" not in repr(found)
+    assert "</html>" in found.html()
+    assert json.dumps(report, allow_nan=False)
