@@ -11,11 +11,13 @@ from torch import Tensor
 from netgrain.auditing import pictures
 from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers, said
 from netgrain.geometry.scores import best, score
+from netgrain.geometry.spectrum import FULL_LIMIT
 
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
 SAMPLES = 2000  # that are scored at least
+FEW = 200  # the same of inputs of more than FULL_LIMIT entries
 PRODUCTS = 5 * 10**10  # multiplications, as many as more samples may take
 ALL = "all"  # the name of the one group of samples without classes
 
@@ -51,8 +53,9 @@ def measure(subject: Subject) -> dict[str, Any]:
 
 
 def scored(X: Tensor) -> int:
-    """How many samples are scored: all of them where that takes few multiplications, and SAMPLES at least."""
-    return min(len(X), max(SAMPLES, PRODUCTS // X[0].numel() ** 2))
+    """How many samples are scored: all of them where that takes few multiplications, and a stated number at least."""
+    d = X[0].numel()
+    return min(len(X), max(SAMPLES if d <= FULL_LIMIT else FEW, PRODUCTS // d**2))
 
 
 def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[list[int]]]:
