@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.label_relevance import shrunk
+from netgrain.auditing.linear_rules import shrunk
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from netgrain.auditing.axes import known_of
 from netgrain.auditing.places import SHARES, how, where
-from netgrain.geometry.spectrum import NULL
+from netgrain.geometry.spectrum import FULL_LIMIT, NULL
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.files import write_whole
@@ -52,10 +52,14 @@ class Card:
             A heading, the picture and a paragraph.
         """
         G = self.G
-        halves = ", ".join(f"{share:.0%} in {G.directions_for(share)}" for share in SHARES)
+        counts = {share: count for share in SHARES if (count := G.directions_for(share)) is not None}
+        halves = ", ".join(f"{share:.0%} in {count}" for share, count in counts.items())
+        if not counts:
+            halves = f"{float(G.eigenvalues.sum()) / G.trace.value:.0%} in the {len(G.eigenvalues)} strongest"
         shape = " × ".join(map(str, G.input_shape))
         # zeros of a sample may be for want of networks
-        zeros = G.d - int((G.eigenvalues > NULL * G.eigenvalues[0]).sum()) if known_of(G) == G.d else 0
+        whole = not G.truncated and G.spectrum.complete and known_of(G) == G.d
+        zeros = G.d - int((G.eigenvalues > NULL * G.eigenvalues[0]).sum()) if whole else 0
         there = f" {zeros} of them have zero gain there." if zeros else ""
         first = f"{_sentence(switches)} " if (switches := G.about.switches()) else ""
         alike = f" {_sentence(str(G.flat))}" if G.flat is not None else ""
@@ -94,14 +98,16 @@ class Card:
             return figure
         columns = max(TOP // 2, LAST)
         grid = right.subplots(3, columns)
-        vectors = [*G.directions(min(TOP, G.d)), *G.directions(min(LAST, G.d), bottom=True)]
-        names = [f"{i + 1}" for i in range(min(TOP, G.d))] + [f"{G.d - LAST + i + 1}" for i in range(min(LAST, G.d))]
+        first, last = min(TOP, G.d), min(LAST, G.d) if G.d <= FULL_LIMIT and not G.truncated else 0
+        vectors = [*G.directions(first), *(G.directions(last, bottom=True) if last else ())]
+        names = [f"{i + 1}" for i in range(first)] + [f"{G.d - LAST + i + 1}" for i in range(last)]
         for cell in grid.flat:
             cell.axis("off")
         for cell, vector, name in zip(grid.flat, vectors, names, strict=False):
             plots.draw_vector(cell, vector.numpy())
             cell.set_title(name, fontsize=7, pad=2)
-        right.suptitle("what it reacts to most (first two rows) and least (last row)", fontsize=10)
+        least = " (first two rows) and least (last row)" if last else ""
+        right.suptitle(f"what it reacts to most{least}", fontsize=10)
         return figure
 
     def save(self, folder: str | Path) -> Path:

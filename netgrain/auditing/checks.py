@@ -18,8 +18,6 @@ from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
 
-MOST_INPUTS = 6144  # entries of a sample: all directions of the input space are looked at
-
 
 def checked_data(
     make: Family, X: Any, y: Any, classes: Sequence[str] = (), *, seed: int = 0
@@ -27,7 +25,6 @@ def checked_data(
     """X in float32 and y in int64 on the CPU, and a member that takes the samples and has an output for each class."""
     X = checked_samples(X).cpu()
     y = checked_labels(y, len(X)).cpu()
-    _check_size(X)
     _check_names(classes, "classes", "label", int(y.max()) + 1, at_least=True)
     check_two_classes(y, classes)
     X, model, outputs = checked_inputs(make, X, seed=seed)
@@ -43,7 +40,6 @@ def checked_data(
 def checked_inputs(make: Family, X: Any, *, seed: int = 0) -> tuple[Tensor, nn.Module, int]:
     """X in float32 on the CPU, a member that takes it, and its number of outputs."""
     X = checked_samples(X).cpu()
-    _check_size(X)
     shape = tuple(X.shape[1:])
     if bool((X[:1] == X).all()):
         raise NetgrainError(f"all {len(X)} samples of X are equal, so nothing can be told about them; pass others.")
@@ -58,15 +54,6 @@ def one_class_left(X: Tensor, y: Tensor | None, given: int) -> None:
         raise NetgrainError(
             f"the {len(X)} samples drawn from {given} are all the same or of one class; pass samples={given} to "
             "measure all, or other samples."
-        )
-
-
-def _check_size(X: Tensor) -> None:
-    shape = tuple(X.shape[1:])
-    if math.prod(shape) > MOST_INPUTS:
-        raise NetgrainError(
-            f"the samples have {math.prod(shape)} entries, and an audit looks at every direction of at most "
-            f"{MOST_INPUTS}; average the images down (size=, --size)."
         )
 
 

@@ -14,6 +14,7 @@ from netgrain.auditing.axes import Axes
 from netgrain.auditing.label_relevance import relevance
 
 LEAST = 1e-12  # reaction that counts as none
+SAMPLES = 4000  # behind a distance correlation
 
 
 def difficulty(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> float:
@@ -22,5 +23,5 @@ def difficulty(axes: Axes, X: Tensor, y: Tensor, *, seed: int = 0) -> float:
     0 for a label that lies anywhere, 2 for one along directions a hundred times weaker than average; NaN where no
     single direction carries it.
     """
-    found = relevance(axes, X, y, seed=seed).reaction.value
+    found = relevance(axes, X, y, seed=seed, samples=SAMPLES).reaction.value
     return math.nan if math.isnan(found) else -math.log10(max(found, LEAST))

@@ -142,11 +142,21 @@ def prune(
         raise NetgrainError(
             f"sample {where} has no score (it is zero or not finite), expected xᵀGx / ‖x‖² to exist; drop it first."
         )
-    if y is None or not per_class:
+    if y is not None and per_class:
+        y = checked_labels(y, len(X)).cpu()  # any whole numbers: they only group the samples
+    return best(scores, y if per_class else None, keep=keep, lowest=lowest)
+
+
+def best(scores: Tensor, y: Tensor | None, *, keep: float, lowest: bool = True) -> Tensor:
+    """Indices of the samples with the best scores, each class by itself; in ascending order.
+
+    >>> best(torch.tensor([3.0, 1.0, 2.0]), None, keep=0.67).tolist()
+    [0, 2]
+    """
+    if y is None:
         return _best(scores, torch.arange(len(scores)), keep, lowest).sort().values
-    y = checked_labels(y, len(X)).cpu()  # any whole numbers: they only group the samples
     kept = [_best(scores, (y == label).nonzero()[:, 0], keep, lowest) for label in y.unique()]
-    return torch.cat(kept).sort().values
+    return torch.cat(kept).sort().values if kept else torch.zeros(0, dtype=torch.int64)
 
 
 def _best(scores: Tensor, group: Tensor, keep: float, lowest: bool) -> Tensor:

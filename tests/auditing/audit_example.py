@@ -11,7 +11,7 @@ HOSTILE = "<script>alert(1)</script>"
 BREAKING = '" onmouseover="x'
 CLOSING = "</script><img src=x onerror=alert(2)>\u2028 & 'quoted'"
 SECTIONS = ["verdict", "expected", "data", "geometry", "spectrum", "leading", "zero", "labels", "directions"]
-SECTIONS += ["samples", "features", "complexity", "layers", "what_if", "sentences"]
+SECTIONS += ["scales", "samples", "features", "complexity", "layers", "what_if", "sentences"]
 
 
 def png(values: list[list[tuple[int, int, int]]]) -> str:
@@ -86,6 +86,29 @@ def expected(samples: int, classes: list[str]) -> dict[str, Any]:
         "warning": None,
         "remarks": [HOSTILE],
         "settings": {"samples": samples, "given": samples, "seed": 0, "recipe": "AdamW", "record": "16 tasks"},
+    }
+
+
+def scales() -> dict[str, Any]:
+    """By size of pattern: three bands, the finest one weak."""
+    names, ends = ("2–4 px", "4–8 px", "8 px and coarser"), ((2.0, 4.0), (4.0, 8.0), (8.0, None))
+    values = ((0.86, 0.03, 0.1, 0.31), (0.11, 2.9, 0.3, 0.49), (0.03, 21.9, 0.6, None))
+    rows = [
+        {"name": name, "from": low, "to": high, "dimensions": size, "gain": est(gain), "trained": est(gain)}
+        | {"variance": est(variance), "labels": None if labels is None else est(labels, 0.04)}
+        for name, (low, high), (size, gain, variance, labels) in zip(names, ends, values, strict=True)
+    ]
+    weak = {"bands": ["2–4 px"], "finer_than": 4.0, "gain": est(0.03), "variance": est(0.1)}
+    return {
+        "kind": "image",
+        "unit": "px",
+        "members": 8,
+        "points": 32,
+        "samples": 1437,
+        "target": "classes",
+        "threshold": 0.1,
+        "bands": rows,
+        "weak": weak | {"labels": est(0.31, 0.04), "labels_found": True},
     }
 
 
@@ -212,6 +235,7 @@ def example(
             "nonlinear": est(0.71, 0.02),
             "reaction": est(6.6, 0.3),
         },
+        "scales": scales(),
         "directions": [direction(n, i) for n, i in enumerate(chosen)],
         "samples": {
             "edges": [0.1 * i for i in range(21)],

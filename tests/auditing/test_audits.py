@@ -52,7 +52,7 @@ def audit_of(name: str, **options: Any) -> Audit:
 
 def test_the_report_has_every_key_and_is_json(audited: Audit) -> None:
     expected = "netgrain date model seed data geometry spectrum leading zero labels directions samples features schema"
-    expected += " network expected left_out verdict complexity layers what_if sentences alerts"
+    expected += " network expected left_out verdict complexity layers what_if sentences alerts scales checkpoint"
     assert set(audited.report) == set(expected.split())
     assert json.loads(json.dumps(audited.report, allow_nan=False)) == audited.as_dict()
     assert audited.report["data"] == {
@@ -146,7 +146,7 @@ def test_numbers_and_no_labels_work_too() -> None:
     assert (numbers["data"]["target"], len(numbers["data"]["classes"])) == ("numbers", 5)
     assert sum(numbers["data"]["per_class"]) == 64
     assert numbers["expected"]["measure"] == "R²"
-    assert numbers["labels"] is None
+    assert numbers["labels"]["target"] == "numbers"
     assert numbers["verdict"]["sentence"].startswith("Expect this network to explain about")
     none = audit_of("net", y=None).report
     assert (none["data"]["target"], none["expected"], none["labels"]) == ("none", None, None)
@@ -212,3 +212,28 @@ def test_a_quick_audit_leaves_sections_out() -> None:
     assert report["left_out"] == ["advice", "changes", "complexity", "layers"]
     assert not {"layers", "what_if"} & set(report)
     assert report["expected"]["trial"] is None
+
+
+def test_large_images() -> None:
+    """More entries than directions are computed for: every section measures what it can, and the page is complete."""
+
+    def large() -> nn.Module:
+        body = nn.Sequential(nn.Conv2d(1, 3, 8, stride=8), nn.GELU(), nn.Flatten(), nn.Linear(243, 2))
+        return nn.Sequential(nn.AvgPool2d(2), nn.Upsample(scale_factor=2), body)
+
+    X = torch.randn(64, 1, 72, 72, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(64) % 2
+    found = audit(large, X + y[:, None, None, None], y, members=8, trial=False, progress=False)
+    report = found.report
+    assert report["geometry"]["d"] == 72 * 72
+    assert not report["geometry"]["complete"]
+    assert report["geometry"]["known"] == 0  # eight networks resemble the truth too little
+    assert report["leading"]["count"] == report["geometry"]["computed"] == 32
+    assert report["zero"] == {"at_probe": None, "invisible": None}
+    assert report["labels"]["linear"]["all"]["value"] > 0.9
+    assert report["labels"]["reaction"]["value"] is None
+    assert len(report["samples"]["kept"]) == 44
+    assert "invisible" not in repr(found)
+    assert "None" not in repr(found)
+    assert "</html>" in found.html()
+    assert json.dumps(report, allow_nan=False)

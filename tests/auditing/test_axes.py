@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 import netgrain as ng
 from netgrain import NetgrainError
@@ -45,13 +46,46 @@ def test_eigenvalues_below_the_noise_of_a_sample_are_not_known() -> None:
     assert known_of(sampled(1, 100)) == 0  # nothing to compare with
 
 
-def test_all_directions_of_a_geometry_too_large_for_its_whole_spectrum(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if geometries of more than 100 entries were large, of which 8 directions are computed."""
     from netgrain.auditing import axes as room
     from netgrain.geometry import spectrum
 
-    for module in (spectrum, room):
-        monkeypatch.setattr(module, "FULL_LIMIT", 100)
-    A = torch.randn(300, 200, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
-    axes = axes_of(ng.Geometry.from_matrix(A.T @ A))
-    assert torch.allclose(axes.values, torch.linalg.eigvalsh(A.T @ A).flip(0))
-    assert float(axes.values[-1]) > 0
+    monkeypatch.setattr(room, "FULL_LIMIT", 100)
+    monkeypatch.setattr(spectrum, "FULL_LIMIT", 100)
+    monkeypatch.setattr(room, "FEW", 8)
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_geometry_has_its_leading_directions_only() -> None:
+    values = 0.7 ** torch.arange(200, dtype=torch.float64)
+    Q = torch.linalg.qr(torch.randn(200, 200, generator=torch.Generator().manual_seed(8), dtype=torch.float64))[0]
+    axes = axes_of(ng.Geometry.from_matrix((Q * values) @ Q.T))
+    assert not axes.complete
+    assert (axes.d, len(axes.values), axes.leading, axes.known) == (200, 8, 8, 8)
+    torch.testing.assert_close(axes.values, values[:8])
+    torch.testing.assert_close((axes.vectors @ Q[:, :8]).abs(), torch.eye(8, dtype=torch.float64), atol=1e-6, rtol=0)
+    assert axes.trace == pytest.approx(float(values.sum()))
+    assert axes.mean == pytest.approx(float(values.mean()))
+    assert axes.leading_share == pytest.approx(float(values[:8].sum() / values.sum()))
+    assert axes.directions_for(0.5) == 2  # 0.3 + 0.21
+    assert axes.directions_for(0.99) is None
+    with pytest.raises(NetgrainError, match="exactly zero"):
+        axes_of(ng.Geometry.from_matrix(torch.zeros(200, 200)))
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_copies_of_channels_and_the_noise_of_a_large_sample() -> None:
+    """Three equal channels: each direction is there three times, at right angles; few rows tell few of them."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 2))
+
+    G = ng.average_geometry(make, (3, 8, 8))
+    axes = axes_of(G)
+    assert torch.allclose(axes.vectors @ axes.vectors.T, torch.eye(8, dtype=torch.float64), atol=1e-6)
+    torch.testing.assert_close((axes.vectors * G.matvec(axes.vectors)).sum(1), axes.values)
+    drawn = torch.randn(6, 4, 120, generator=torch.Generator().manual_seed(1))
+    sampled = ng.Geometry(Factored.of_members(drawn, 1 / 4), (120,), Provenance("sampled", members=6))
+    assert axes_of(sampled).known == 0

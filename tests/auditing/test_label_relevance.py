@@ -8,7 +8,8 @@ import torch
 import netgrain as ng
 from netgrain import NetgrainError
 from netgrain.auditing.axes import Axes, axes_of
-from netgrain.auditing.label_relevance import distance_correlation, relevance
+from netgrain.auditing.distance_correlations import distance_correlation
+from netgrain.auditing.label_relevance import most_samples, relevance
 from netgrain.data import isotropic
 from tests import naive
 
@@ -73,7 +74,7 @@ def test_means_and_the_linear_rule_on_a_case_known_by_hand() -> None:
     X = torch.randn(4000, 6, generator=generator)
     X[:, 0] += 2.0 * y
     X[:, 5] += 1.0 * y
-    found = relevance(_axes([4, 3, 2, 1, 0.01, 0.001], 4), X, y)
+    found = relevance(_axes([4, 3, 2, 1, 0.01, 0.001], 4), X, y, samples=4000)
     assert abs(found.means_leading - 0.8) < 4 * found.means_leading.stderr
     assert 0 < found.means_leading.stderr < 0.02
     normal = torch.distributions.Normal(0.0, 1.0)
@@ -111,3 +112,59 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(NetgrainError, match=said):
             relevance(axes, X_bad, y_bad)
+
+
+def partial_axes(axes: Axes, k: int) -> Axes:
+    """The first k of them, as of a large input."""
+    return Axes(axes.values[:k], axes.vectors[:k], axes.blocks[:k], k, k, float(axes.values.sum()))
+
+
+def test_a_few_directions_and_the_rest_say_what_all_say() -> None:
+    """What is measured of a large input is what is measured with all directions, the first being the leading ones."""
+    generator = torch.Generator().manual_seed(4)
+    d, k = 40, 5
+    y = torch.randint(3, (300,), generator=generator)
+    X = torch.randn(300, d, generator=generator) + 2 * torch.randn(3, d, generator=generator)[y] / 5
+    values = torch.linspace(3, 1, d).tolist()
+    whole = _axes(values, k)
+    all_of, some = (relevance(axes, X, y) for axes in (whole, partial_axes(whole, k)))
+    torch.testing.assert_close(some.variance, all_of.variance[:k])
+    torch.testing.assert_close(some.explained, all_of.explained[:k])
+    torch.testing.assert_close(some.spectrum, all_of.spectrum[:k])
+    assert some.total_variance == pytest.approx(all_of.total_variance)
+    assert some.mean_variance == pytest.approx(float(all_of.variance.mean()), rel=1e-4)
+    for what in ("variance_leading", "means_leading"):
+        one, other = getattr(some, what), getattr(all_of, what)
+        assert (one.value, one.stderr) == pytest.approx((other.value, other.stderr))
+    assert some.linear == pytest.approx(all_of.linear)
+    assert math.isnan(some.reaction)
+    assert math.isnan(some.dependence_leading)
+    assert not len(some.tested)
+
+
+def test_a_stated_number_of_samples_is_looked_at() -> None:
+    X = torch.randn(2500, 3, generator=torch.Generator().manual_seed(0))
+    y = (X[:, 0] > 0).long()
+    axes = _axes([3, 2, 1], 3)
+    assert [relevance(axes, X, y, **asked).samples for asked in ({}, {"samples": 99})] == [2000, 99]
+    assert most_samples(3 * 224 * 224) == 576
+    assert (
+        relevance(axes, X, y, seed=1, samples=99).variance.tolist()
+        != relevance(axes, X, y, samples=99).variance.tolist()
+    )
+
+
+def test_numbers_as_labels_and_none() -> None:
+    """y = 2 x₁ + noise of the same size: half of the variance along x₁ is explained, and no other."""
+    generator = torch.Generator().manual_seed(6)
+    X = torch.randn(2000, 4, generator=generator)
+    y = X[:, 1] + torch.randn(2000, generator=generator)
+    axes = _axes([4, 3, 2, 1], 2)
+    found = relevance(axes, X, y)
+    assert found.explained.tolist() == pytest.approx([0, 0.5, 0, 0], abs=0.05)
+    assert abs(found.means_leading - 1) < 4 * found.means_leading.stderr + 0.01
+    assert math.isnan(relevance(axes, X, torch.randn(2000, generator=generator)).means_leading)
+    none = relevance(axes, X, None)
+    assert none.explained.isnan().all()
+    assert all(math.isnan(v) for v in (none.means_leading, none.reaction, none.chance, *none.linear.values()))
+    assert none.variance_leading.value == found.variance_leading.value

@@ -60,7 +60,11 @@ class Subject:
 
     def some_samples(self, count: int, use: str) -> Tensor:
         """Random samples, chosen by the seed."""
-        return self.X[torch.randperm(len(self.X), generator=generator_for(self.seed, use))[:count]]
+        return self.X[self.some_rows(count, use)]
+
+    def some_rows(self, count: int, use: str) -> Tensor:
+        """Indices of random samples, chosen by the seed; all of them where there are no more."""
+        return torch.randperm(len(self.X), generator=generator_for(self.seed, use))[:count]
 
 
 Level = Literal["good", "note", "warn", "bad"]

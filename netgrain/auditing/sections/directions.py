@@ -19,10 +19,10 @@ def measure(subject: Subject) -> dict[str, Any]:
 
 
 def _shown(axes: Axes) -> list[tuple[str, int]]:
-    """Directions for the page: the first ones, some around the edge of the leading ones, the last ones."""
+    """Directions for the page: the first ones, some around the edge of the leading ones, the last ones if known."""
     d, edge = len(axes.values), axes.leading
     top = list(range(min(SHOWN["strongest"], d)))
-    last = list(range(max(d - SHOWN["weakest"], len(top)), d))
+    last = list(range(max(d - SHOWN["weakest"], len(top)), d)) if axes.complete else []
     between = range(len(top), last[0] if last else d)
     middle = sorted(between, key=lambda i: abs(i - edge))[: SHOWN["middle"]]
     return [("strongest", i) for i in top] + [("middle", i) for i in sorted(middle)] + [("weakest", i) for i in last]
@@ -33,12 +33,12 @@ def _direction(subject: Subject, i: int, group: str) -> dict[str, Any]:
     u = axes.vectors[i].reshape(subject.shape)
     drawn = pictures.can_be_drawn(subject.shape)
     tested = (found.tested == i).nonzero()
-    mean_variance = float(found.variance.mean())
+    mean_variance = found.mean_variance
     return {
         "index": i,
         "group": group,
-        "eigenvalue": number(axes.values[i] / axes.values.mean()) if i < axes.known else None,
-        "cumulative": number(axes.values[: i + 1].sum() / axes.values.sum()),
+        "eigenvalue": number(axes.values[i] / axes.mean) if i < axes.known else None,
+        "cumulative": number(axes.values[: i + 1].sum() / axes.trace),
         "block": list(next(b for b in axes.blocks if b[0] <= i < b[1])),
         "data_variance": number(float(found.variance[i]) / mean_variance if mean_variance else 0.0),
         "label_relevance": number(found.explained[i]),

@@ -10,10 +10,10 @@ from netgrain.auditing.sections.contract import Section, Subject, estimate, numb
 def measure(subject: Subject) -> dict[str, Any]:
     """The key features: rows of dropped directions, and named features of a table."""
     axes, found = subject.axes, subject.relevance
-    total = found.variance.sum()
+    total = found.total_variance
     rows = [
         {
-            "directions": len(axes.values) - k,
+            "directions": axes.d - k,
             "variance": number(1 - found.variance[:k].sum() / total),
             "accuracy": estimate(accuracy),
         }
@@ -28,7 +28,9 @@ def _named(subject: Subject) -> list[dict[str, Any]] | None:
     if not subject.features and X.dim() != 2:
         return None
     names = subject.features or tuple(f"feature {i}" for i in range(X.shape[1]))
-    share = subject.G.matrix().diagonal() * X.flatten(1).double().var(0)
+    if subject.G.truncated:
+        return None  # the diagonal of G is not known
+    share = subject.G.form.diagonal() * X.flatten(1).double().var(0)
     share = share / share.sum()
     return [{"name": names[i], "share": number(share[i])} for i in share.argsort(descending=True).tolist()]
 

@@ -29,6 +29,11 @@ from netgrain.geometry.spectrum import NULL
 CURVE_POINTS = 300
 MOST_ZEROS = 1024  # zeros of G among which invisible directions are looked for
 ALIKE = 2.0  # times an average direction: a network whose strongest direction is below that has no grain to speak of
+FEW_MEANS = (
+    "Of an input of this size only the strongest directions are computed: here {count}, which together carry {share} "
+    "of the network's average geometry. Along each of the others the output of a fresh network reacts less. That says "
+    "nothing about what training reaches: networks do learn from weak directions."
+)
 LEADING_MEANS = (
     "The leading directions are the strongest ones that together carry 99 % of the network's average geometry "
     "(directions of equal strength are never separated). To the others, the weak ones, the output of a fresh network "
@@ -48,12 +53,20 @@ def measure(subject: Subject) -> dict[str, Any]:
         "spectrum": _spectrum(axes, found),
         "leading": {
             "count": axes.leading,
-            "definition": LEADING_MEANS,
+            "definition": meaning_of_leading(axes),
+            "share": number(axes.leading_share),
             "data_variance": estimate(inside),
             "weak_variance": estimate(Estimate(1 - inside.value, inside.stderr, inside.n)),
         },
         "zero": _zeros(subject),
     }
+
+
+def meaning_of_leading(axes: Axes) -> str:
+    """What the leading directions are, in a sentence."""
+    if axes.complete:
+        return LEADING_MEANS
+    return FEW_MEANS.format(count=axes.leading, share=f"{100 * axes.leading_share:.0f} %")
 
 
 def _geometry(subject: Subject) -> dict[str, Any]:
@@ -70,9 +83,11 @@ def _geometry(subject: Subject) -> dict[str, Any]:
         "trace": estimate(G.trace),
         "effective_rank": estimate(G.effective_rank),
         "d": G.d,
+        "computed": len(axes.values),
+        "complete": axes.complete,
         "known": axes.known,
-        "largest": number(axes.values[0] / axes.values.mean()),
-        **{f"directions_{round(100 * s)}": G.directions_for(s) for s in SHARES},
+        "largest": number(axes.values[0] / axes.mean),
+        **{f"directions_{round(100 * s)}": axes.directions_for(s) for s in SHARES},
         "notes": list(G.about.notes),
         "zero": False,
     }
@@ -81,8 +96,8 @@ def _geometry(subject: Subject) -> dict[str, Any]:
 def _zeros(subject: Subject) -> dict[str, Any]:
     """Directions to which no network reacts at the probe, and those among them that are invisible at any input."""
     axes = subject.axes
-    if axes.known < len(axes.values):
-        return {"at_probe": None, "invisible": None}  # too few gradients to tell zero from small
+    if axes.known < len(axes.values) or not axes.complete:
+        return {"at_probe": None, "invisible": None}  # too few gradients to tell zero from small, or not computed
     first = int((axes.values > NULL * axes.values[0]).sum())
     count = len(axes.values) - first
     if count > MOST_ZEROS:
@@ -99,14 +114,14 @@ def curve_index(d: int) -> list[int]:
 
 def spectrum_of(axes: Axes) -> list[float | None]:
     """Eigenvalues relative to their mean, at those ranks."""
-    return numbers(axes.values[torch.tensor(curve_index(len(axes.values)))] / axes.values.mean())
+    return numbers(axes.values[torch.tensor(curve_index(len(axes.values)))] / axes.mean)
 
 
 def _spectrum(axes: Axes, found: Relevance) -> dict[str, Any]:
     index = curve_index(len(axes.values))
     at = torch.tensor(index)
-    data = found.spectrum / found.spectrum.mean()
-    along = found.variance / found.variance.mean()
+    data = found.spectrum / found.mean_variance
+    along = found.variance / found.mean_variance
     return {
         "index": index,
         "network": [v if i < axes.known else None for i, v in zip(index, spectrum_of(axes), strict=True)],
@@ -139,19 +154,28 @@ def _said_of_off(r: Report) -> Sentence | None:
 
 def _said_of_grain(r: Report) -> Sentence:
     g, model = r["geometry"], r["model"]
+    halves = [f"{share} % in {g[key]}" for share, key in ((50, "directions_50"), (99, "directions_99")) if g[key]]
+    there = f"Of its geometry {' and '.join(halves)} of {g['d']} directions. " if halves else ""
     more = (
-        f"Half of its geometry is in {g['directions_50']}, 99 % in {g['directions_99']} of {g['d']} "
-        "directions. The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the "
+        f"{there}The geometry G is the average of JᵀJ over fresh networks, where J is the derivative of the "
         "outputs by the input. It depends on where it is taken: at the origin, at the data and at noise it differs."
     )
+    carried = f"{g['directions_90']} of {g['d']} directions carry 90 % of G"
+    if g["directions_90"] is None:
+        carried = f"its {r['leading']['count']} strongest of {g['d']} directions carry {_carried(r)} of G"
     if g["largest"] < ALIKE:
         text = f"{model} has no grain to speak of: its strongest direction is {g['largest']:.3g} times an average one"
     else:
         text = (
             f"{model} reacts {g['largest']:.3g} times as strongly to its strongest direction as to an average one, and "
-            f"{g['directions_90']} of {g['d']} directions carry 90 % of G"
+            f"{carried}"
         )
     return said(f"{text} (G {g['where']}).", more)
+
+
+def _carried(r: Report) -> str:
+    share = r["leading"].get("share")
+    return "not all" if share is None else f"{100 * share:.0f} %"
 
 
 def _said_of_zeros(r: Report) -> Sentence | None:
@@ -178,10 +202,11 @@ def _said_of_zeros(r: Report) -> Sentence | None:
 
 def _said_of_noise(r: Report) -> Sentence | None:
     g = r["geometry"]
-    if g["known"] >= g["d"]:
+    computed = g.get("computed", g["d"])
+    if g["known"] >= computed:
         return None
     return said(
-        f"Only the first {g['known']} of {g['d']} eigenvalues are known: the others are below the noise of "
+        f"Only the first {g['known']} of {computed} eigenvalues are known: the others are below the noise of "
         f"{g['members']} networks.",
         "Directions found with three quarters of the networks were measured on the others. Beyond that rank "
         "those react more than twice as strongly as it looked, so the spectrum is drawn up to there. The numbers of "

@@ -9,32 +9,50 @@ from torch import Tensor
 
 from netgrain.auditing import pictures
 from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers, said
-from netgrain.geometry.scores import prune, score
+from netgrain.geometry.scores import best, score
+from netgrain.geometry.spectrum import FULL_LIMIT
 
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
+SAMPLES = 2000  # that are scored at least
+FEW = 200  # the same of inputs of more than FULL_LIMIT entries
+PRODUCTS = 5 * 10**10  # multiplications, as many as more samples may take
+ALL = "all"  # the name of the one group of samples without classes
 
 
 def measure(subject: Subject) -> dict[str, Any]:
-    """The key samples: a histogram for each class, its best and worst samples, and those that are kept."""
-    X, y, G = subject.X, subject.groups, subject.G
+    """The key samples: a histogram for each group, its best and worst samples, and those that are kept.
+
+    Of many samples some are scored, chosen by the seed.
+    """
+    rows = subject.some_rows(scored(subject.X), "audit scores").sort().values
+    X, y, G, names = subject.X[rows], subject.groups[rows], subject.G, subject.classes
+    places = rows if subject.rows is None else subject.rows[rows]  # among the samples that were given
     mean = X.mean(0, dtype=torch.float64).float()
     # relative to a random direction; about the mean: what all share would weigh most in faint ones
-    scores = torch.nan_to_num(score(G, X, centre=mean)) / (G.trace.value / G.d)
-    edges, counts = _histogram(scores, y, len(subject.classes))
-    usable = ((X - mean).flatten(1).norm(dim=1) > 0).nonzero()[:, 0]  # the mean itself has no score and is dropped
-    kept = usable[prune(G, X[usable], y[usable], keep=subject.keep, centre=mean)]
+    raw = score(G, X, centre=mean)
+    scores = torch.nan_to_num(raw) / (G.trace.value / G.d)
+    edges, counts = _histogram(scores, y, len(names))
+    usable = (~raw.isnan()).nonzero()[:, 0]  # the mean itself has no score and is dropped
+    kept = usable[best(raw[usable], y[usable], keep=subject.keep)]
     return {
         "samples": {
             "edges": numbers(edges),
             "counts": counts,
-            "classes": _best_and_worst(subject, scores),
+            "classes": _best_and_worst(subject, scores, y, rows, places),
             "keep": subject.keep,
             "centred": True,
-            "kept": (kept if subject.rows is None else subject.rows[kept]).tolist(),
+            "scored": len(X),
+            "kept": places[kept].tolist(),
         }
     }
+
+
+def scored(X: Tensor) -> int:
+    """How many samples are scored: all of them where that takes few multiplications, and a stated number at least."""
+    d = X[0].numel()
+    return min(len(X), max(SAMPLES if d <= FULL_LIMIT else FEW, PRODUCTS // d**2))
 
 
 def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[list[int]]]:
@@ -45,15 +63,15 @@ def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[li
     return edges, [torch.bincount(place[y == c], minlength=BINS).tolist() for c in range(classes)]
 
 
-def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
-    X, y, names = subject.X, subject.groups, subject.classes
+def _best_and_worst(subject: Subject, scores: Tensor, y: Tensor, rows: Tensor, places: Tensor) -> list[dict[str, Any]]:
+    X, names = subject.X, subject.classes
     drawn = pictures.can_be_drawn(subject.shape)
     some = X.flatten()[:: max(1, X.numel() // 100_000)]
     dark, bright = (float(torch.quantile(some, q)) for q in (0.01, 0.99))
 
     def entry(i: int) -> dict[str, Any]:
-        picture = pictures.sample(X[i], dark, bright) if drawn else None
-        index = i if subject.rows is None else int(subject.rows[i])
+        picture = pictures.sample(X[rows[i]], dark, bright) if drawn else None
+        index = int(places[i])
         return {"index": index, "score": number(scores[i]), "picture": picture}
 
     found = []
@@ -68,10 +86,14 @@ def _best_and_worst(subject: Subject, scores: Tensor) -> list[dict[str, Any]]:
 def sentences(report: Report) -> list[Sentence]:
     """How many samples are kept."""
     samples = report["samples"]
+    total = report["data"]["samples"]
+    some = samples.get("scored", total)
+    who = f"{some} samples" if some == total else f"{some} samples (of {total}, chosen by the seed)"
+    each = " of each class" if len(samples["classes"]) > 1 else ""
     return [
         said(
-            f"{len(samples['kept'])} of {report['data']['samples']} samples stay when the lowest-scored "
-            f"{100 * (1 - samples['keep']):.0f} % of each class are dropped.",
+            f"{len(samples['kept'])} of {who} stay when the lowest-scored "
+            f"{100 * (1 - samples['keep']):.0f} %{each} are dropped.",
             "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean "
             "of all samples: how strongly fresh networks react along it. What all samples share would otherwise weigh "
             "most in faint ones. The list of kept samples can be downloaded under Samples; whether pruning by scores "
