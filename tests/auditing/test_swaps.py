@@ -11,7 +11,8 @@ from torch import nn
 
 from netgrain import average_geometry, corr
 from netgrain.auditing.gains import relative_gains
-from netgrain.auditing.swaps import Swapped, parsed_swaps, what_if
+from netgrain.auditing.swapped import Swapped
+from netgrain.auditing.swaps import parsed_swaps, what_if
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 

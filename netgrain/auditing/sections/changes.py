@@ -11,7 +11,7 @@ from netgrain.auditing.axes import axes_of
 from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.sections.contract import Section, Subject
 from netgrain.auditing.sections.grain import spectrum_of
-from netgrain.auditing.swaps import Swapped
+from netgrain.auditing.swapped import Swapped
 
 WHEN = ("before", "after")
 
