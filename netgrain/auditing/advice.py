@@ -64,6 +64,9 @@ class Row:
     cost_ratio: float
     family: Family | None = None
 
+    def __repr__(self) -> str:
+        return f"expected score {self.before} → {self.after}, {_points(self.gain)} points"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
@@ -203,18 +206,18 @@ def advise(
 
     Examples
     --------
-    Two neighbours differ in the sign of their difference, which the mean over both of them hides:
+    The label is which of two neighbours is larger, and the mean over both of them hides it:
 
     >>> import torch
     >>> X = torch.randn(200, 1, 2, generator=torch.Generator().manual_seed(0))
     >>> def make():
     ...     return nn.Sequential(nn.AvgPool1d(2), nn.Flatten(), nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 2))
     >>> found = advise(make, X, (X[:, 0, 0] > X[:, 0, 1]).long())
-    >>> found.first.change, bool(found.first.gain.value > 0.3)
-    ('without the first pool', True)
+    >>> bool(found.first.gain.value > 0.3), found.rows[0].gain.clear, found.unfit
+    (True, True, 0)
     """
     make = prepared(make, tuple(X.shape[1:]))
-    samples, members = _settled(make, X, budget, samples, members, seed)
+    samples, members = settled(make, X, budget, samples=samples, members=members, seed=seed)
     over = paired(X, y, target=target, samples=max(samples, FEWEST_SAMPLES), members=members, seed=seed)
     shape = tuple(over.X.shape[1:])
     known = catalogue(make, over.X)
@@ -263,8 +266,30 @@ def tried_change(
     return _row(change, found, _before(plain, expected), own / each)
 
 
-def _settled(
-    make: Family, X: Tensor, budget: float | None, samples: int | None, members: int | None, seed: int
+def scores_of(
+    make: Family,
+    change: Change,
+    X: Tensor,
+    y: Tensor,
+    *,
+    target: Target | None = None,
+    samples: int | None = None,
+    seed: int = 0,
+) -> Row:
+    """Expected scores before and after one change, on as many samples as the budget of a catalogue allows."""
+    n, members = settled(make, X, BUDGET, samples=samples, seed=seed)
+    over = paired(X, y, target=target, samples=max(n, FEWEST_SAMPLES), members=members, seed=seed)
+    return tried_change(make, change, over)
+
+
+def settled(
+    make: Family,
+    X: Tensor,
+    budget: float | None,
+    *,
+    samples: int | None = None,
+    members: int | None = None,
+    seed: int = 0,
 ) -> tuple[int, int]:
     """Samples and members such that the budget is enough for the usual number of changes."""
     if budget is None:

@@ -86,6 +86,7 @@ def audit(
     G: Geometry | None = None,
     weights: Mapping[str, Tensor] | None = None,
     swaps: Mapping[str, nn.Module] | None = None,
+    advice: bool | None = None,
     probe: Probe | str | None = None,
     keep: float = 0.7,
     members: int | None = None,
@@ -122,6 +123,8 @@ def audit(
         A trained state dict, whose complexity and geometry are compared with those of fresh networks.
     swaps : mapping of str to Module, optional
         Changes to try, each alone: dotted names of submodules and what replaces them.
+    advice : bool, optional
+        Whether to try the catalogue of changes: all of it, none, or by default as many as a fixed cost allows.
     probe : {"data", "origin", "gaussian:SIGMA"} or Probe, optional
         Where G is taken; by default at 512 of the samples.
     keep : float, default 0.7
@@ -213,6 +216,7 @@ def audit(
             keep=keep,
             seed=seed,
             device=on,
+            advice=advice,
         )
         bar.advance()
         return Audit(_report(header, subject, bar), G)

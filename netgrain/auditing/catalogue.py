@@ -28,7 +28,6 @@ from netgrain.models.mlp import MLP
 from netgrain.models.resnet import ResNet18
 from netgrain.models.vgg import VGG11
 from netgrain.models.vit import ViT
-from netgrain.runtime.errors import NetgrainError
 
 OFF_STANDARD = 0.2  # means or deviations so far from 0 and 1 make data not standardised
 SMALLEST_SIDE, LARGEST_SIDE = 8, 64  # of images that are made smaller or larger
@@ -52,7 +51,8 @@ class Catalogue:
 
 def before_the_input(known: Known) -> Iterator[Candidate]:
     """Scaling, whitening and filters, fitted on the samples without their labels."""
-    X, table, image = known.X, len(known.shape) == 1, len(known.shape) == 3
+    X, image = known.X, len(known.shape) == 3
+    table = math.prod(known.shape[1:]) == 1  # rows of a table, perhaps as images of one pixel
 
     def put(says: str, action: str, module: nn.Module) -> Candidate:
         family = fitted(Edited(known.make, {}, module), known.shape)
@@ -84,38 +84,29 @@ def before_the_input(known: Known) -> Iterator[Candidate]:
 
 def resolutions(known: Known) -> Iterator[Candidate]:
     """Images at half and at twice their size."""
-    if len(known.shape) != 3 or known.shape[1] != known.shape[2]:
-        return
-    side = known.shape[1]
-    for size in (side // 2, 2 * side):
-        if size % 2 or not SMALLEST_SIDE <= size <= LARGEST_SIDE:
-            continue
-        make = known.make
+    if len(known.shape) == 3 and known.shape[1] == known.shape[2]:
+        for size in (known.shape[1] // 2, 2 * known.shape[1]):
+            if SMALLEST_SIDE <= size <= LARGEST_SIDE:
+                yield resolution_change(known, size)
+
+
+def resolution_change(known: Known, size: int) -> Candidate:
+    """Images at another size, and the network made for it; None if it cannot be."""
+    make, front = known.make, preprocessing.Resized(size)
+    try:
         if "image_size" in known.options:
-            try:
-                make = with_options(make, image_size=size)
-                member(make, 0, 0)
-            except NetgrainError:
-                yield None
-                continue
-        try:
-            family = _behind(make, preprocessing.Resized(size), known)
-        except NetgrainError:
-            family = None
-        says = f"images of {size} × {size}"
-        yield None if family is None else Change(says, f"resize the images (--size {size})", "resolution", family)
-
-
-def _behind(make: Family, front: nn.Module, known: Known) -> Family | None:
-    """A network behind a module that changes the size of its input."""
-    family: Family | None = Edited(make, {}, front)
-    assert isinstance(family, Edited)
-    if make is known.make:
-        return fitted(family, known.shape)
-    with torch.no_grad():
-        model = member(family, 0, 0)
-        outputs = forward(model, torch.zeros(2, *known.shape, dtype=model_dtype(model))).shape[1]
-    return family if outputs == known.outputs else None
+            make = with_options(make, image_size=size)
+            family: Family | None = Edited(make, {}, front)
+            with torch.no_grad():
+                model = member(Edited(make, {}, front), 0, 0)
+                shape = forward(model, torch.zeros(2, *known.shape, dtype=model_dtype(model))).shape
+            family = family if shape[1] == known.outputs else None
+        else:
+            family = fitted(Edited(make, {}, front), known.shape)
+    except Exception:  # the user's modules may raise anything
+        return None
+    says = f"images of {size} × {size}"
+    return None if family is None else Change(says, f"resize the images (--size {size})", "resolution", family)
 
 
 def sizes(known: Known) -> Iterator[Candidate]:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from netgrain.auditing.advice import Row, scores_of
 from netgrain.auditing.gains import gain_estimates
+from netgrain.auditing.known_network import Change
 from netgrain.auditing.places import SHARES, where
 from netgrain.auditing.swapped import Replacement, Swapped
 from netgrain.families.members import Family
@@ -20,6 +22,7 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
+from netgrain.learning.targets import Target
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError, did_you_mean
 
@@ -47,6 +50,8 @@ class WhatIf:
         the largest positive eigenvalues, as many as there are.
     gained_before, gained_after : tuple of Estimate
         Their gains relative to an average direction.
+    scores : Row, optional
+        Expected score before and after, and the gain, where labelled samples were given.
 
     See Also
     --------
@@ -60,6 +65,7 @@ class WhatIf:
     gained: Tensor
     gained_before: tuple[Estimate, ...]
     gained_after: tuple[Estimate, ...]
+    scores: Row | None = None
 
     @property
     def directions_for(self) -> dict[float, tuple[int | None, int | None]]:
@@ -88,14 +94,20 @@ class WhatIf:
                 f"the direction that gained most: {self.gained_before[0].value:.3g} → {self.gained_after[0].value:.3g} "
                 "times an average one"
             )
+        if self.scores is not None:
+            facts.insert(0, repr(self.scores))
         return f"WhatIf({changes}: {'; '.join(facts)})"
 
 
 def what_if(
     make: Family,
     swap: Mapping[str, Replacement],
-    input_shape: Sequence[int],
+    input_shape: Sequence[int] | None = None,
     *,
+    X: Tensor | None = None,
+    y: Tensor | None = None,
+    target: Target | None = None,
+    samples: int | None = None,
     keep: int = 8,
     method: Literal["auto", "closed-form", "sampled"] = "auto",
     probe: Probe | None = None,
@@ -108,9 +120,10 @@ def what_if(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> WhatIf:
-    """Geometry of a family before and after some of its submodules are replaced.
+    """What a family sees, and how well it will learn, before and after some of its submodules are replaced.
 
-    Both geometries are taken in the same way. Weights that are not replaced are the same before and after.
+    Both geometries are taken in the same way. Weights that are not replaced are the same before and after. With
+    labelled samples the expected score is predicted for both, sample by sample, so that the gain has an error.
 
     Parameters
     ----------
@@ -119,8 +132,16 @@ def what_if(
     swap : mapping of str to Module or callable
         Dotted names of submodules, and what replaces each: a module, whose parameters are drawn anew for every member,
         or a callable that returns a fresh one.
-    input_shape : sequence of int
-        Shape of one input without the batch axis.
+    input_shape : sequence of int, optional
+        Shape of one input without the batch axis; by default that of X.
+    X : Tensor of shape (samples, *input_shape), optional
+        Samples as the network gets them.
+    y : Tensor of shape (samples,), optional
+        Their labels: classes as whole numbers, or numbers.
+    target : {"classes", "numbers"}, optional
+        What y means, where floating-point labels have few values.
+    samples : int, optional
+        Samples behind the scores; by default what a fixed cost allows, at most 1,000.
     keep : int, default 8
         Number of directions that gained most to return.
     method : {"auto", "closed-form", "sampled"}, default "auto"
@@ -143,7 +164,7 @@ def what_if(
     Returns
     -------
     WhatIf
-        Both geometries, their correlation, and the directions that gained most.
+        Both geometries, their correlation, the directions that gained most, and scores where there are labels.
 
     Other Parameters
     ----------------
@@ -155,7 +176,8 @@ def what_if(
     Raises
     ------
     NetgrainError
-        If there is no submodule of a name, or if the network does not run with the replacement.
+        If there is no submodule of a name, if the network does not run with the replacement, or if X and y or the shape
+        are missing.
 
     See Also
     --------
@@ -175,7 +197,9 @@ def what_if(
     >>> answer.gained_before[0].value, round(answer.gained_after[0].value, 6)
     (0.0, 1.0)
     """
-    shape, keep = checked_shape(input_shape), whole("keep", keep, 1)
+    if (X is None) != (y is None) or (X is None and input_shape is None):
+        raise NetgrainError("what_if expects input_shape, or labelled samples as X=… and y=…; give one of them.")
+    keep, shape = whole("keep", keep, 1), checked_shape(X.shape[1:] if input_shape is None else input_shape)
 
     def geometry(family: Family) -> Geometry:
         return average_geometry(
@@ -197,10 +221,14 @@ def what_if(
     before = geometry(make)
     family.check_fits(shape)
     after = geometry(family)
+    scores = None
+    if X is not None and y is not None:
+        change = Change(family.changes, f"replace {family.changes}", "swap", family)
+        scores = scores_of(make, change, X, y, target=target, samples=samples, seed=seed)
     zero = before.trace.value == 0 or after.trace.value == 0
     if zero or before.full_trace is not None or after.full_trace is not None:
         c = Estimate(float("nan")) if zero else corr(before, after)
-        return WhatIf(family, before, after, c, torch.zeros(0, *shape, dtype=torch.float64), (), ())
+        return WhatIf(family, before, after, c, torch.zeros(0, *shape, dtype=torch.float64), (), (), scores)
     gained = _gained(before, after, min(keep, before.d)).reshape(-1, *shape)
     return WhatIf(
         family,
@@ -210,6 +238,7 @@ def what_if(
         gained,
         gain_estimates(before, gained),
         gain_estimates(after, gained),
+        scores,
     )
 
 
@@ -254,7 +283,7 @@ def parsed_swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
     for change in changes:
         name, equals, text = change.partition("=")
         if not equals or not name.strip() or not text.strip():
-            raise NetgrainError(f"--what-if expects NAME=LAYER as in \"pool1=AvgPool2d(2)\", found '{change}'.")
+            raise NetgrainError(f"a change is written NAME=LAYER as in \"pool1=AvgPool2d(2)\", found '{change}'.")
         found[name.strip()] = _layer(text.strip())
     return found
 

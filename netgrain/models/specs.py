@@ -285,7 +285,7 @@ def _options(spec: str, text: str) -> dict[str, object]:
             )
         if key in options:
             raise NetgrainError(f"{spec!r} sets {key!r} twice: keep one of them.")
-        options[key] = _value(value)
+        options[key] = plain_value(value)
     return options
 
 
@@ -293,7 +293,12 @@ def _written(value: object) -> str:
     return str(value).casefold() if value is None or isinstance(value, bool) else str(value)
 
 
-def _value(text: str) -> object:
+def plain_value(text: str) -> object:
+    """A written option as true, false, none, a number, or else the word itself.
+
+    >>> plain_value("0.5"), plain_value("none"), plain_value("batch")
+    (0.5, None, 'batch')
+    """
     if text.casefold() in _WORDS:
         return _WORDS[text.casefold()]
     for number in (int, float):

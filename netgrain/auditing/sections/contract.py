@@ -20,6 +20,7 @@ from netgrain.learning.outcome import Learnability
 from netgrain.runtime.randomness import generator_for
 
 Report = Mapping[str, Any]  # plain values by key, as in the JSON file
+TargetKind = Literal["classes", "numbers", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Subject:
 
     make: Family
     X: Tensor  # (samples, *input_shape), float32 on the CPU
-    y: Tensor  # (samples,) labels
+    y: Tensor  # (samples,) classes; fifths of the samples by their number, or 0 for all where there are no labels
     classes: tuple[str, ...]
     features: tuple[str, ...]  # names of the columns of a table, where they are known
     G: Geometry
@@ -41,10 +42,21 @@ class Subject:
     seed: int
     device: torch.device
     expected: Learnability | None = None  # the score that such networks will reach; None without labels
+    target: TargetKind = "classes"  # what the labels are
+    values: Tensor | None = None  # (samples, …) labels as given; None without labels
+    rows: Tensor | None = None  # (samples,) places of the samples among those that were given; None: all of them
+    given: int | None = None  # number of samples that were given; None: all were measured
+    network: nn.Module | None = None  # the module that was given in place of a family
+    advice: bool | None = None  # whether changes are tried: as many as the budget allows (None), all or none
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.X.shape[1:])
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there are labels of any kind."""
+        return self.target != "none"
 
     def some_samples(self, count: int, use: str) -> Tensor:
         """Random samples, chosen by the seed."""
