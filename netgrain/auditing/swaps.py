@@ -197,9 +197,10 @@ def what_if(
     >>> answer.gained_before[0].value, round(answer.gained_after[0].value, 6)
     (0.0, 1.0)
     """
-    if (X is None) != (y is None) or (X is None and input_shape is None):
+    sizes = X.shape[1:] if X is not None and input_shape is None else input_shape
+    if (X is None) != (y is None) or sizes is None:
         raise NetgrainError("what_if expects input_shape, or labelled samples as X=… and y=…; give one of them.")
-    keep, shape = whole("keep", keep, 1), checked_shape(X.shape[1:] if input_shape is None else input_shape)
+    keep, shape = whole("keep", keep, 1), checked_shape(sizes)
 
     def geometry(family: Family) -> Geometry:
         return average_geometry(

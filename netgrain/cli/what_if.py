@@ -1,9 +1,9 @@
-"""The command `netgrain what-if`: the score that a changed network is expected to reach, beside the network as it is."""
+"""The command `netgrain what-if`: the score expected of a changed network, beside that of the network as it is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,9 +63,7 @@ def _family(model: str, data: Dataset) -> Family:
     return family_from_text(model, data.shape, outputs=max(len(data.classes), 2))
 
 
-def _changed(
-    make: Family, data: Dataset, swaps: tuple[str, ...] | list[str], options: tuple[str, ...] | list[str], resize: int | None
-) -> Change:  # fmt: skip
+def _changed(make: Family, data: Dataset, swaps: Sequence[str], options: Sequence[str], resize: int | None) -> Change:
     """All changes together: options first, then layers, then what stands before the input."""
     from netgrain.auditing.catalogue import resolution_change
     from netgrain.auditing.known_network import Change, Known
@@ -90,7 +88,7 @@ def _changed(
     return Change(text, text, "what if", family)
 
 
-def _set(options: tuple[str, ...] | list[str]) -> dict[str, Any]:
+def _set(options: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for written in options:
         name, equals, value = (part.strip() for part in written.partition("="))
