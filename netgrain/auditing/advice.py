@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from netgrain.auditing.alignment import align
-from netgrain.auditing.catalogue import catalogue
+from netgrain.auditing.catalogue import Catalogue, catalogue
 from netgrain.auditing.edits import Edited
 from netgrain.auditing.known_network import Change
 from netgrain.auditing.paired_gains import FEWEST_MEMBERS, Gain, Judged, Paired, cost_of, gain, judged, paired
@@ -217,10 +217,8 @@ def advise(
     (True, True, 0)
     """
     make = prepared(make, tuple(X.shape[1:]))
-    samples, members = settled(make, X, budget, samples=samples, members=members, seed=seed)
-    over = paired(X, y, target=target, samples=max(samples, FEWEST_SAMPLES), members=members, seed=seed)
+    over, known = to_try(make, X, y, target=target, samples=samples, members=members, budget=budget, seed=seed)
     shape = tuple(over.X.shape[1:])
-    known = catalogue(make, over.X)
     changes = [*known.changes, *_aligned(make, over, G)]
     _, each = cost_of(make, shape, len(over.X), over.members, seed)
     spent, left, rows = 0.0, 0, []
@@ -252,6 +250,23 @@ def advise(
     return Advice(
         tuple(rows), over.targets.measure, tried, left, known.unfit + failed, budget, len(over.X), over.members
     )
+
+
+def to_try(
+    make: Family,
+    X: Tensor,
+    y: Tensor,
+    *,
+    target: Target | None = None,
+    samples: int | None = None,
+    members: int | None = None,
+    budget: float | None = BUDGET,
+    seed: int = 0,
+) -> tuple[Paired, Catalogue]:
+    """The samples that `advise` compares networks on, and the catalogue that is fitted to them; nothing is judged."""
+    samples, members = settled(make, X, budget, samples=samples, members=members, seed=seed)
+    over = paired(X, y, target=target, samples=max(samples, FEWEST_SAMPLES), members=members, seed=seed)
+    return over, catalogue(make, over.X)
 
 
 def tried_change(

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netgrain.auditing.advice import BUDGET, Advice, Row, advise
+from netgrain.auditing.advice import BUDGET, advise, to_try
 from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.learnability.advice_networks import Pair, Part, family, listed, named
 from netgrain.experiments.learnability.reaching import Recipe
+from netgrain.experiments.learnability.tasks import TaskData
 from netgrain.experiments.learnability.trainings import training_outcome
+from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import generator_for
 from netgrain.runtime.run_folder import Runner
@@ -60,7 +62,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config("tuning", seeds=2, epochs=2, draws=1, cooling=1, rates=(1e-3,), budget=4e9, samples=80, tests=60),
+    "smoke": Config("tuning", seeds=2, epochs=1, draws=1, cooling=1, rates=(1e-3,), budget=1.5e8, samples=60, tests=40),
     "laptop": Config("verdict", seeds=2, epochs=30, draws=3),
     "overnight": Config("verdict", seeds=3, epochs=80, draws=5, patience=10),
 }
@@ -164,18 +166,17 @@ def _unit(kind: str, pair: Pair, config: Config, **values: Any) -> dict[str, Any
     return {"experiment": "advice", "kind": kind, "pair": pair.name, **sizes, **values}
 
 
-def _found(unit: Mapping[str, Any]) -> Advice:
-    """The catalogue on the training samples; the same in every unit of a pair."""
+def _subject(unit: Mapping[str, Any]) -> tuple[TaskData, Family]:
     pair = named(unit["pair"])
     data = pair.data(unit["samples"], unit["tests"])
-    make = family(pair.network, data.shape, data.outputs)
-    return advise(make, *data.train, target="classes", budget=unit["budget"], progress=False)
+    return data, family(pair.network, data.shape, data.outputs)
 
 
 @one_thread()
 def _advised(unit: Mapping[str, Any]) -> Outcome:
     """The first advice, and random changes of those that were tried; with nothing to advise the network stays."""
-    advice = _found(unit)
+    data, make = _subject(unit)
+    advice = advise(make, *data.train, target="classes", budget=unit["budget"], progress=False)
     first, rows = advice.first, list(advice.rows)
     generator = generator_for(0, "random changes", unit["pair"])
     order = np.random.default_rng(generator.initial_seed()).permutation(len(rows)).tolist()
@@ -196,13 +197,10 @@ def _advised(unit: Mapping[str, Any]) -> Outcome:
 @one_thread()
 def _trained(unit: Mapping[str, Any]) -> Outcome:
     """One seed of a network with one change, at the best of its rates; one rate is taken as it is."""
-    pair = named(unit["pair"])
-    data = pair.data(unit["samples"], unit["tests"])
-    make = family(pair.network, data.shape, data.outputs)
+    data, make = _subject(unit)
     if unit["change"] != PLAIN:
-        row: Row = next(row for row in _found(unit).rows if row.change == unit["change"])
-        assert row.family is not None, "more samples are not among the changes here"
-        make = row.family
+        _, known = to_try(make, *data.train, target="classes", budget=unit["budget"])
+        make = next(change.family for change in known.changes if change.change == unit["change"])
     recipe = Recipe(unit["epochs"], unit["patience"], unit["cooling"])
     return training_outcome(make, data, unit["rates"], recipe, seed=unit["seed"])
 
