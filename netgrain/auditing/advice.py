@@ -219,7 +219,7 @@ def advise(
     make = prepared(make, tuple(X.shape[1:]))
     over, known = to_try(make, X, y, target=target, samples=samples, members=members, budget=budget, seed=seed)
     shape = tuple(over.X.shape[1:])
-    changes = [*known.changes, *_aligned(make, over, G)]
+    changes = [*known.changes, *aligned_changes(make, over, G)]
     _, each = cost_of(make, shape, len(over.X), over.members, seed)
     spent, left, rows = 0.0, 0, []
     failed = 0
@@ -322,7 +322,7 @@ def _tried(change: Change, plain: Judged, over: Paired) -> Gain:
     return gain(plain, after, choosing=None if change.choosing is None else judged(change.choosing, over))
 
 
-def _aligned(make: Family, over: Paired, G: Geometry | None) -> Iterator[Change]:
+def aligned_changes(make: Family, over: Paired, G: Geometry | None) -> Iterator[Change]:
     """`align`, fitted on the labels of one half for the other."""
     if G is None or not over.targets.classes or G.d != over.X[0].numel():
         return
