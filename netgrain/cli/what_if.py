@@ -99,12 +99,18 @@ def _set(options: Sequence[str]) -> dict[str, Any]:
 
 
 def _directions(make: Family, change: Change, data: Dataset, seed: int) -> dict[str, list[int | None]] | None:
-    """Numbers of directions that carry 99 % of G at the origin, where that is cheap."""
+    """Numbers of directions that carry 99 % of G at the origin, where both have a closed form."""
     if math.prod(data.shape) > MOST_DIRECTIONS:
         return None
     from netgrain.geometry.average import average_geometry
 
-    pair = [average_geometry(f, data.shape, seed=seed, progress=False) for f in (make, change.family)]
+    try:
+        pair = [
+            average_geometry(f, data.shape, method="closed-form", seed=seed, progress=False)
+            for f in (make, change.family)
+        ]
+    except NetgrainError:  # one of them would have to be sampled
+        return None
     return {"for 99 %": [G.directions_for(0.99) for G in pair], "of": [G.d for G in pair]}
 
 
