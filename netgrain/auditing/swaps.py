@@ -120,7 +120,7 @@ def what_if(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> WhatIf:
-    """What a family sees, and how well it will learn, before and after some of its submodules are replaced.
+    """What a family sees and will learn, before and after layers are replaced.
 
     Both geometries are taken in the same way. Weights that are not replaced are the same before and after. With
     labelled samples the expected score is predicted for both, sample by sample, so that the gain has an error.
