@@ -115,7 +115,7 @@ class Advice:
 
     @property
     def first(self) -> Row | None:
-        """The change that was chosen; None where none was tried, or none gained on the choosing half."""
+        """The chosen change; None where none gained on the choosing half."""
         rows = [row for row in self.rows if row.gain.chosen_by > 0]
         return rows[0] if rows else None
 
@@ -159,7 +159,7 @@ def advise(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Advice:
-    """Changes of a network that would raise the score on labelled samples, ranked by predicted gain.
+    """Changes of a network that would raise its score, ranked by predicted gain.
 
     Each change is judged before any training: kernels of a few random networks predict every sample from all others,
     with the change and without it. Half of the samples and networks choose, the other half measures.
