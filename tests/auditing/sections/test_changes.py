@@ -53,8 +53,9 @@ def test_the_catalogue_is_tried_and_a_clear_gain_raises_an_alert(monkeypatch: py
     y = (X[:, 0, 1:5:2].mean(1) > 0).long()  # told by two values that the stride skips
     monkeypatch.setattr(changes, "TRIED", True)
     monkeypatch.setattr(changes, "BUDGET", 3e9)
-    report = audit(strided, X, y, members=4, progress=False).report
-    advice = report["advice"]
+    made = audit(strided, X, y, members=4, progress=False)
+    report, advice = made.report, made.report["advice"]
+    assert "give &#39;0&#39; stride=1" in made.html()  # escaped, and on the page
     json.dumps(advice, allow_nan=False)
     rows = {row["change"]: row for row in advice["rows"]}
     row = rows["no stride in the first strided convolution"]
