@@ -29,7 +29,7 @@ from netgrain.learning.targets import FEWEST_SAMPLES, Target
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 
-BUDGET = 1e12  # operations of all changes: about half a minute of one core
+BUDGET = 4e11  # operations of all changes
 USUAL = 20  # changes that the budget should be enough for
 SAMPLES = (1000, 700, 500, 350, 250, 150)
 MEMBERS = 8
@@ -180,7 +180,7 @@ def advise(
         The family's geometry; `align` is tried where it is given.
     samples, members : int, optional
         Samples and random networks behind every number; by default what the budget allows, at most 1,000 and 8.
-    budget : float, default 1e12
+    budget : float, default 4e11
         Operations of all changes together; None tries the whole catalogue.
     seed : int, default 0
         Everything random depends on it alone.
