@@ -55,3 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         file, _, test = item.nodeid.partition("::")
         if {test, test.partition("[")[0]} & set(SLOW.get(file, ())):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_catalogue() -> Iterator[None]:
+    """Audits try no changes unless a test asks for them: it is most of their time."""
+    from netgrain.auditing.sections import changes
+
+    changes.TRIED, before = False, changes.TRIED
+    yield
+    changes.TRIED = before

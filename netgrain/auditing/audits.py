@@ -108,6 +108,7 @@ def audit(
     samples: int = SAMPLES,
     trial: bool | None = None,
     quick: bool = False,
+    advice: bool | None = None,
     probe: Probe | str | None = None,
     keep: float = 0.7,
     members: int | None = None,
@@ -154,6 +155,8 @@ def audit(
         Whether to run a short training, too; by default where its cost in steps allows it.
     quick : bool, default False
         Spend less: at most 500 samples behind the score, no short training, and fewer sections.
+    advice : bool, optional
+        Whether to try the catalogue of changes: all of it, none, or by default as many as a fixed cost allows.
     probe : {"data", "origin", "gaussian:SIGMA"} or Probe, optional
         Where G is taken; by default at 512 of the samples.
     keep : float, default 0.7
@@ -247,6 +250,7 @@ def audit(
             rows=found.rows,
             given=found.given,
             network=network,
+            advice=advice,
         )
         bar.advance()
         return Audit(_report(header, subject, bar, left_out), G, score)

@@ -3,81 +3,31 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from netgrain.auditing.advice import Row, scores_of
 from netgrain.auditing.gains import gain_estimates
+from netgrain.auditing.known_network import Change
 from netgrain.auditing.places import SHARES, where
-from netgrain.families.members import Family, built, family_name, forward, member, model_dtype
+from netgrain.auditing.swapped import Replacement, Swapped
+from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.probes import Probe
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
+from netgrain.learning.targets import Target
 from netgrain.runtime.arguments import checked_shape, whole
 from netgrain.runtime.errors import NetgrainError, did_you_mean
 
 MOST_DENSE = 1024  # dimensions up to which the difference is decomposed as a whole
 ROUNDING = 1e-6  # a gain below this share of an average direction is none
-MOST_NAMES = 60  # submodules listed in a message
-
-Replacement = nn.Module | Callable[[], nn.Module]
-
-
-@dataclass(frozen=True, eq=False)
-class Swapped:
-    """A family with named submodules replaced; called, it returns a fresh module, so it is a family itself.
-
-    A replacement is a module (copied for every member, its parameters drawn anew by reset_parameters) or a callable
-    that returns a fresh one. All other weights of member i are those of member i of the family it was made from.
-
-    >>> family = Swapped(lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU()), {"1": nn.Tanh()})
-    >>> family()[1], family.name
-    (Tanh(), 'Sequential with 1 → Tanh()')
-    """
-
-    make: Family
-    swap: Mapping[str, Replacement]
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        model = member(self.make, 0, 0)
-        _check_swap(model, self.swap)
-        object.__setattr__(self, "swap", dict(self.swap))
-        object.__setattr__(self, "name", f"{family_name(self.make, model)} with {self.changes}")
-
-    @property
-    def changes(self) -> str:
-        return ", ".join(f"{name} → {_called(new)}" for name, new in self.swap.items())
-
-    def check_fits(self, shape: tuple[int, ...]) -> None:
-        """Refuse replacements with which the network does not run."""
-        model = member(self, 0, 0)
-        try:
-            with torch.no_grad():
-                forward(model, torch.zeros(2, *shape, dtype=model_dtype(model)))
-        except NetgrainError as e:
-            why = str(e.__cause__ or e).strip().splitlines()[0]
-            swapped = ", ".join(f"'{name}'" for name in self.swap)
-            raise NetgrainError(
-                f"the network runs on inputs of shape {shape}, but not with {swapped} replaced ({why}); "
-                "expected modules that give the next layer what it takes."
-            ) from e
-
-    def __call__(self) -> nn.Module:
-        model = built(self.make)
-        like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
-        for name, new in self.swap.items():
-            parent, _, leaf = name.rpartition(".")
-            fresh = _fresh(name, new, like).train(model.training)
-            setattr(model.get_submodule(parent), leaf, fresh)
-        return model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,6 +50,8 @@ class WhatIf:
         the largest positive eigenvalues, as many as there are.
     gained_before, gained_after : tuple of Estimate
         Their gains relative to an average direction.
+    scores : Row, optional
+        Expected score before and after, and the gain, where labelled samples were given.
 
     See Also
     --------
@@ -113,6 +65,7 @@ class WhatIf:
     gained: Tensor
     gained_before: tuple[Estimate, ...]
     gained_after: tuple[Estimate, ...]
+    scores: Row | None = None
 
     @property
     def directions_for(self) -> dict[float, tuple[int | None, int | None]]:
@@ -141,14 +94,20 @@ class WhatIf:
                 f"the direction that gained most: {self.gained_before[0].value:.3g} → {self.gained_after[0].value:.3g} "
                 "times an average one"
             )
+        if self.scores is not None:
+            facts.insert(0, repr(self.scores))
         return f"WhatIf({changes}: {'; '.join(facts)})"
 
 
 def what_if(
     make: Family,
     swap: Mapping[str, Replacement],
-    input_shape: Sequence[int],
+    input_shape: Sequence[int] | None = None,
     *,
+    X: Tensor | None = None,
+    y: Tensor | None = None,
+    target: Target | None = None,
+    samples: int | None = None,
     keep: int = 8,
     method: Literal["auto", "closed-form", "sampled"] = "auto",
     probe: Probe | None = None,
@@ -161,9 +120,10 @@ def what_if(
     device: torch.device | str | None = None,
     progress: bool | None = None,
 ) -> WhatIf:
-    """Geometry of a family before and after some of its submodules are replaced.
+    """What a family sees and will learn, before and after layers are replaced.
 
-    Both geometries are taken in the same way. Weights that are not replaced are the same before and after.
+    Both geometries are taken in the same way. Weights that are not replaced are the same before and after. With
+    labelled samples the expected score is predicted for both, sample by sample, so that the gain has an error.
 
     Parameters
     ----------
@@ -172,8 +132,16 @@ def what_if(
     swap : mapping of str to Module or callable
         Dotted names of submodules, and what replaces each: a module, whose parameters are drawn anew for every member,
         or a callable that returns a fresh one.
-    input_shape : sequence of int
-        Shape of one input without the batch axis.
+    input_shape : sequence of int, optional
+        Shape of one input without the batch axis; by default that of X.
+    X : Tensor of shape (samples, *input_shape), optional
+        Samples as the network gets them.
+    y : Tensor of shape (samples,), optional
+        Their labels: classes as whole numbers, or numbers.
+    target : {"classes", "numbers"}, optional
+        What y means, where floating-point labels have few values.
+    samples : int, optional
+        Samples behind the scores; by default what a fixed cost allows, at most 1,000.
     keep : int, default 8
         Number of directions that gained most to return.
     method : {"auto", "closed-form", "sampled"}, default "auto"
@@ -196,7 +164,7 @@ def what_if(
     Returns
     -------
     WhatIf
-        Both geometries, their correlation, and the directions that gained most.
+        Both geometries, their correlation, the directions that gained most, and scores where there are labels.
 
     Other Parameters
     ----------------
@@ -208,7 +176,8 @@ def what_if(
     Raises
     ------
     NetgrainError
-        If there is no submodule of a name, or if the network does not run with the replacement.
+        If there is no submodule of a name, if the network does not run with the replacement, or if X and y or the shape
+        are missing.
 
     See Also
     --------
@@ -228,7 +197,10 @@ def what_if(
     >>> answer.gained_before[0].value, round(answer.gained_after[0].value, 6)
     (0.0, 1.0)
     """
-    shape, keep = checked_shape(input_shape), whole("keep", keep, 1)
+    sizes = X.shape[1:] if X is not None and input_shape is None else input_shape
+    if (X is None) != (y is None) or sizes is None:
+        raise NetgrainError("what_if expects input_shape, or labelled samples as X=… and y=…; give one of them.")
+    keep, shape = whole("keep", keep, 1), checked_shape(sizes)
 
     def geometry(family: Family) -> Geometry:
         return average_geometry(
@@ -250,10 +222,14 @@ def what_if(
     before = geometry(make)
     family.check_fits(shape)
     after = geometry(family)
+    scores = None
+    if X is not None and y is not None:
+        change = Change(family.changes, f"replace {family.changes}", "swap", family)
+        scores = scores_of(make, change, X, y, target=target, samples=samples, seed=seed)
     zero = before.trace.value == 0 or after.trace.value == 0
     if zero or before.full_trace is not None or after.full_trace is not None:
         c = Estimate(float("nan")) if zero else corr(before, after)
-        return WhatIf(family, before, after, c, torch.zeros(0, *shape, dtype=torch.float64), (), ())
+        return WhatIf(family, before, after, c, torch.zeros(0, *shape, dtype=torch.float64), (), (), scores)
     gained = _gained(before, after, min(keep, before.d)).reshape(-1, *shape)
     return WhatIf(
         family,
@@ -263,6 +239,7 @@ def what_if(
         gained,
         gain_estimates(before, gained),
         gain_estimates(after, gained),
+        scores,
     )
 
 
@@ -294,62 +271,6 @@ def _gained(before: Geometry, after: Geometry, k: int) -> Tensor:
     return signed
 
 
-def _fresh(name: str, new: Replacement, like: Tensor) -> nn.Module:
-    if not isinstance(new, nn.Module):
-        made = new()
-        if not isinstance(made, nn.Module):
-            raise NetgrainError(
-                f"the replacement of '{name}' returned {type(made).__name__}; expected a torch.nn.Module."
-            )
-        return made.to(like.device, like.dtype)
-    # to the model's device first: while a closed form is looked for, that is one where nothing is drawn
-    fresh = copy.deepcopy(new).to(like.device, like.dtype)
-    for part in fresh.modules():
-        if _own_parameters(part):
-            part.reset_parameters()  # type: ignore[operator]  # looked at in _check_swap
-    return fresh
-
-
-def _own_parameters(part: nn.Module) -> bool:
-    return any(True for _ in part.parameters(recurse=False))
-
-
-def _check_swap(model: nn.Module, swap: Mapping[str, Replacement]) -> None:
-    if not isinstance(swap, Mapping) or not swap:
-        raise NetgrainError(f"expected swap as a dictionary of names and modules, found {swap!r}.")
-    names = [name for name, _ in model.named_modules() if name]
-    for name, new in swap.items():
-        if name not in names:
-            listed = ", ".join(names[:MOST_NAMES]) + (
-                f" and {len(names) - MOST_NAMES} more" * (len(names) > MOST_NAMES)
-            )
-            raise NetgrainError(
-                f"{type(model).__name__} has no submodule {name!r}.{did_you_mean(str(name), names)} "
-                f"Its submodules: {listed or 'none'}."
-            )
-        if inside := [other for other in swap if name.startswith(f"{other}.")]:
-            raise NetgrainError(f"swap replaces '{inside[0]}' and '{name}' inside it; keep one of them.")
-        if isinstance(new, nn.Module):
-            for where, part in new.named_modules():
-                if _own_parameters(part) and not callable(getattr(part, "reset_parameters", None)):
-                    inner = f"'{where}' of the" if where else "the"
-                    raise NetgrainError(
-                        f"{inner} replacement of '{name}' ({type(part).__name__}) has parameters and no "
-                        "reset_parameters, so members would share them; pass a function that returns a fresh module."
-                    )
-        elif not callable(new):
-            raise NetgrainError(
-                f"the replacement of '{name}' is {type(new).__name__}; expected a module, or a callable that "
-                "returns one."
-            )
-
-
-def _called(new: Replacement) -> str:
-    if isinstance(new, nn.Module):
-        return " ".join(repr(new).split())
-    return getattr(new, "__name__", None) or type(new).__name__
-
-
 # --- as written on the command line ----------------------------------------------------------------------------------
 
 
@@ -363,7 +284,7 @@ def parsed_swaps(changes: Sequence[str]) -> dict[str, nn.Module]:
     for change in changes:
         name, equals, text = change.partition("=")
         if not equals or not name.strip() or not text.strip():
-            raise NetgrainError(f"--what-if expects NAME=LAYER as in \"pool1=AvgPool2d(2)\", found '{change}'.")
+            raise NetgrainError(f"a change is written NAME=LAYER as in \"pool1=AvgPool2d(2)\", found '{change}'.")
         found[name.strip()] = _layer(text.strip())
     return found
 

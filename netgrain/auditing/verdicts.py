@@ -174,15 +174,17 @@ def _level(report: Report) -> Literal["good", "note", "warning", "error"]:
 
 
 def _action(report: Report) -> str:
-    """The first of: what an error asks for, the change that pays most, what a warning or a note asks for."""
+    """The first of: what an error asks for, the change that is ranked first, what a warning or a note asks for."""
     alerts = list(report.get("alerts") or ())
     for alert in alerts:
         if alert["level"] == "error":
             return str(alert["action"])
     rows = [row for row in _of(report, "advice").get("rows") or () if _pays(row)]
     if rows:
-        best = max(rows, key=lambda row: row["gain"]["value"])
-        return f"{_change(best)}: predicted to add {_points(best['gain'])} points."
+        first = rows[
+            0
+        ]  # ranked by other samples than those that measured the gain: the largest of those would be too large
+        return f"{_change(first)}: predicted to add {_points(first['gain'])} points."
     if alerts:
         return str(alerts[0]["action"])
     return TRAIN if _of(report, "expected") else LABELS

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from netgrain.cli import audit, complexity, data, doctor, experiments, geometry, groups, learnability, plan, theory
+from netgrain.cli import (
+    audit,
+    complexity,
+    data,
+    doctor,
+    experiments,
+    geometry,
+    groups,
+    learnability,
+    plan,
+    theory,
+    what_if,
+)
 from netgrain.cli.options import as_command
 from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.runtime.errors import NetgrainError
@@ -29,6 +41,7 @@ COMMANDS = {
     "geometry": Command(geometry.geometry, geometry.EXAMPLES, engine=True, planned=True),
     "audit": Command(audit.audit, audit.AUDIT_EXAMPLES, engine=True),
     "compare": Command(audit.compare, audit.COMPARE_EXAMPLES, engine=True),
+    "what-if": Command(what_if.what_if, what_if.EXAMPLES, engine=True),
     "visible": Command(audit.visible, audit.VISIBLE_EXAMPLES, engine=True),
     "card": Command(audit.card, audit.CARD_EXAMPLES, engine=True),
     "score": Command(data.score, data.SCORE_EXAMPLES, engine=True),

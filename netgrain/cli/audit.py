@@ -65,6 +65,10 @@ Trial = Annotated[
     bool | None,
     switch("--trial/--no-trial", "Run a short training, too (default: where its cost in steps allows it)."),
 ]
+Advice = Annotated[
+    bool | None,
+    switch("--advice/--no-advice", "Try all changes of the catalogue, or none (default: what a fixed cost allows)."),
+]
 Measured = Annotated[int, option("N", "Number of random samples to measure, at least 32.")]
 FailIf = Annotated[
     list[str] | None,
@@ -86,6 +90,7 @@ def audit(
     ] = REPORT,
     samples: Measured = 2000,
     trial: Trial = None,
+    advice: Advice = None,
     quick: Quick = False,
     fail_if: FailIf = None,
     what_if: Annotated[
@@ -113,7 +118,7 @@ def audit(
     if state is not None:
         warn_near_chance(trained_model(_family(model, data), state), data.X, data.y)
     chosen = {"probe": probe, "keep": keep, "members": members, "seed": seed}
-    effort = {"samples": samples, "trial": trial, "quick": quick}
+    effort = {"samples": samples, "trial": trial, "quick": quick, "advice": advice}
     found = _audited(model, data, weights=state, swaps=parsed_swaps(what_if or ()), **chosen, **effort)
     if not as_json or out != REPORT:
         found.save(out)

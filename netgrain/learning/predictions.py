@@ -165,7 +165,7 @@ def learnability(
     if kinds is not None and (not kinds or not set(kinds) <= {"layers", "tangent", "last"}):
         raise NetgrainError(f"kinds expects some of 'layers', 'tangent' and 'last', found {tuple(kinds)!r}.")
     given = len(X)
-    X, targets, groups = _drawn(X, targets, samples, seed)
+    X, targets, groups = drawn_samples(X, targets, samples, seed)
     kinds, notes = _kinds(make, X, kinds, members, seed)
     with Bar("learnability", len(kinds) + 4, progress) as bar:
         scores: dict[str, KernelScore] = {}
@@ -253,11 +253,11 @@ def kernel_score(
         The same numbers.
     """
     X = check_features(X)
-    X, targets, groups = _drawn(X, targets_of(y, len(X), target=target), samples, seed)
+    X, targets, groups = drawn_samples(X, targets_of(y, len(X), target=target), samples, seed)
     return _read_out(make, X, targets, groups, kind, members, seed).score
 
 
-def _drawn(X: Tensor, targets: Targets, samples: int, seed: int) -> tuple[Tensor, Targets, Tensor]:
+def drawn_samples(X: Tensor, targets: Targets, samples: int, seed: int) -> tuple[Tensor, Targets, Tensor]:
     """The samples that are used, their labels, and groups of equal ones."""
     rows = _chosen(X, targets, samples, seed)
     X = X[rows]

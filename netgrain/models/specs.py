@@ -77,6 +77,29 @@ class ModelSpec:
             )
         return module
 
+    def with_options(self, **values: object) -> ModelSpec:
+        """The same model with some options set or changed, as if the text had them.
+
+        Parameters
+        ----------
+        **values : int, float, bool, str or None
+            Options by name.
+
+        Returns
+        -------
+        ModelSpec
+            Its text has all of them.
+
+        Examples
+        --------
+        >>> load_model("mlp:width=2", channels=1).with_options(width=0.5, norm=None).name
+        'mlp:width=0.5,norm=none'
+        """
+        _, text, _ = _find(self.name, self.base)
+        head = self.name.removesuffix(text).rstrip(":")
+        written = ",".join(f"{key}={_written(value)}" for key, value in {**_options(self.name, text), **values}.items())
+        return _load(f"{head}:{written}", self.defaults, self.base)
+
     def __repr__(self) -> str:
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
         return f"ModelSpec({self.name!r}{options})"
@@ -266,11 +289,20 @@ def _options(spec: str, text: str) -> dict[str, object]:
             )
         if key in options:
             raise NetgrainError(f"{spec!r} sets {key!r} twice: keep one of them.")
-        options[key] = _value(value)
+        options[key] = plain_value(value)
     return options
 
 
-def _value(text: str) -> object:
+def _written(value: object) -> str:
+    return str(value).casefold() if value is None or isinstance(value, bool) else str(value)
+
+
+def plain_value(text: str) -> object:
+    """A written option as true, false, none, a number, or else the word itself.
+
+    >>> plain_value("0.5"), plain_value("none"), plain_value("batch")
+    (0.5, None, 'batch')
+    """
     if text.casefold() in _WORDS:
         return _WORDS[text.casefold()]
     for number in (int, float):

@@ -11,7 +11,8 @@ from torch import nn
 
 from netgrain import average_geometry, corr
 from netgrain.auditing.gains import relative_gains
-from netgrain.auditing.swaps import Swapped, parsed_swaps, what_if
+from netgrain.auditing.swapped import Swapped
+from netgrain.auditing.swaps import parsed_swaps, what_if
 from netgrain.families.members import member
 from netgrain.runtime.errors import NetgrainError
 
@@ -165,3 +166,16 @@ class Stubborn(nn.Module):
 def test_what_is_wrong_is_said(swap: dict[str, Any], said: str) -> None:
     with pytest.raises(NetgrainError, match=said):
         what_if(Average(), swap, SHAPE) if "pool1" in swap else what_if(Net, swap, SHAPE, members=1)
+
+
+def test_scores_before_and_after_on_labelled_samples() -> None:
+    X = torch.randn(60, *SHAPE, generator=torch.Generator().manual_seed(0))
+    y = (X[:, 0, 2:4, 2:4].mean((1, 2)) > 0).long()
+    answer = what_if(Net, {"pool1": nn.AvgPool2d(2)}, X=X, y=y, members=2, keep=1)
+    assert answer.scores is not None
+    assert answer.scores.gain.n == 30
+    assert answer.before.d == 36
+    assert "expected score" in repr(answer)
+    for wrong in ({}, {"X": X}, {"y": y}):
+        with pytest.raises(NetgrainError, match="what_if expects input_shape, or labelled samples"):
+            what_if(Net, {"pool1": nn.AvgPool2d(2)}, **wrong)
