@@ -69,7 +69,7 @@ def test_compare_as_json_and_as_a_page(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--out", "no/such/folder/x.html"), "there is no folder"),
+        (("--out", "my.npz/x.html"), "is a file"),
         (("--out", "."), "is a folder"),
         (("--keep", "0"), "--keep expects a share"),
         (("--weights", "none.pt"), "is not a file"),
