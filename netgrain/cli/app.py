@@ -108,7 +108,7 @@ class Grouped(TyperGroup):
 app = typer.Typer(
     cls=Grouped,
     help="Predict how well a network will do on your data, and see which patterns it reacts to, before training.",
-    epilog="\b\nExamples:\n  netgrain audit lenet --data digits\n  netgrain learnability mlp --data digits\n"
+    epilog="\b\nExamples:\n  netgrain audit resnet18 --data digits\n  netgrain learnability mlp --data digits\n"
     "  netgrain audit --help",
     no_args_is_help=True,
     add_completion=True,
