@@ -12,7 +12,7 @@ FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_m
 # transformers, so both stand in a folder of their own, which only these tests see
 VISION := tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
 
-.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture package format lint types imports clean
+.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture package docs format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -118,6 +118,14 @@ house: .venv/.dev-installed  ## draw the rooms and their imports for docs/archit
 pages: .venv/.dev-installed  ## docs/coverage.md and docs/settings.md, made from the experiments
 	@$(BIN)/python docs/coverage.py
 	@$(BIN)/python docs/settings.py
+
+.venv/.docs-installed: pyproject.toml constraints.txt .venv/.dev-installed
+	@echo "installing Sphinx into .venv ..."
+	$(call install,-e '.[docs]')
+	@touch $@
+
+docs: .venv/.docs-installed  ## the documentation as a site with a reference and executed tutorials, in out/site/ (warnings are errors)
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/site-made docs out/site && echo "open out/site/index.html"
 
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \

@@ -20,7 +20,7 @@ version = release = netgrain.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_copybutton"]
 html_theme, html_title = "furo", "netgrain"
 html_static_path: list[str] = []
-exclude_patterns = ["images", "reference/made/*.txt"]
+exclude_patterns = ["images", "conf.py", "coverage.py", "settings.py", "house.py", "*.toml"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
