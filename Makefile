@@ -12,7 +12,7 @@ FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_m
 # transformers, so both stand in a folder of their own, which only these tests see
 VISION := tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
 
-.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture format lint types imports clean
+.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture package docs format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -119,10 +119,27 @@ pages: .venv/.dev-installed  ## docs/coverage.md and docs/settings.md, made from
 	@$(BIN)/python docs/coverage.py
 	@$(BIN)/python docs/settings.py
 
+.venv/.docs-installed: pyproject.toml constraints.txt .venv/.dev-installed
+	@echo "installing Sphinx into .venv ..."
+	$(call install,-e '.[docs]')
+	@touch $@
+
+docs: .venv/.docs-installed  ## the documentation as a site with a reference and executed tutorials, in out/site/ (warnings are errors)
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/site-made docs out/site && echo "open out/site/index.html"
+
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \
 	  || echo "atheris could not be installed: inputs are not guided by coverage"
 	@$(BIN)/python -m torture --out out/torture
+
+package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed into an empty environment and tried there
+	@rm -rf dist out/package && $(BIN)/python -m uv build --quiet --out-dir dist && ls -l dist
+	@for file in dist/*.whl dist/*.tar.gz; do \
+	  echo "trying $$file" && $(PYTHON) -m venv --clear out/package && \
+	  UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/package/bin/python $(TORCH_CONSTRAINT) "$$file" && \
+	  (cd out/package && bin/netgrain --version && bin/netgrain learnability mlp --data digits --limit 100 --no-trial > smoke.txt && \
+	   bin/python -c "import netgrain as ng; from netgrain.models import LeNet; G = ng.average_geometry(LeNet, (3, 32, 32), members=2, progress=False); assert G.d == 3072") || exit 1; \
+	done; echo "both work"
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

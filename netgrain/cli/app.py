@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from netgrain.cli import (
     audit,
@@ -26,44 +29,104 @@ from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.runtime.errors import NetgrainError
 
 
+DATA, NETWORKS, STUDIES, GROUPS, TOOLS = (
+    "A model and your data",
+    "A model alone",
+    "Experiments on the three papers",
+    "Groups and equivariant networks",
+    "This installation",
+)
+
+
 @dataclass(frozen=True)
 class Command:
     """A row of the table: the function, its examples, and how it is called."""
 
     work: Callable[..., Answer]
     examples: str
+    group: str
+    short: str  # its line in `netgrain --help`, which is 80 columns wide
     engine: bool = False  # takes --engine, --workers, --address and --device
     bare: bool = False  # means something without any argument
     planned: bool = False  # takes --dry-run, and so stands behind `netgrain plan`
 
 
 COMMANDS = {
-    "geometry": Command(geometry.geometry, geometry.EXAMPLES, engine=True, planned=True),
-    "audit": Command(audit.audit, audit.AUDIT_EXAMPLES, engine=True),
-    "compare": Command(audit.compare, audit.COMPARE_EXAMPLES, engine=True),
-    "what-if": Command(what_if.what_if, what_if.EXAMPLES, engine=True),
-    "visible": Command(audit.visible, audit.VISIBLE_EXAMPLES, engine=True),
-    "card": Command(audit.card, audit.CARD_EXAMPLES, engine=True),
-    "score": Command(data.score, data.SCORE_EXAMPLES, engine=True),
-    "prune": Command(data.prune, data.PRUNE_EXAMPLES, engine=True),
-    "complexity": Command(complexity.complexity, complexity.EXAMPLES),
-    "learnability": Command(learnability.learnability, learnability.EXAMPLES),
-    "list": Command(experiments.list_experiments, experiments.LIST_EXAMPLES, bare=True),
-    "run": Command(experiments.run, experiments.RUN_EXAMPLES, engine=True, planned=True),
-    "reproduce": Command(experiments.reproduce, experiments.REPRODUCE_EXAMPLES, engine=True, bare=True, planned=True),
-    "claims": Command(experiments.claims, experiments.CLAIMS_EXAMPLES),
-    "theory": Command(theory.theory, theory.EXAMPLES, engine=True, bare=True),
-    "group": Command(groups.group, groups.GROUP_EXAMPLES),
-    "limit": Command(groups.limit, groups.LIMIT_EXAMPLES),
-    "doctor": Command(doctor.doctor, doctor.EXAMPLES, bare=True),
+    "audit": Command(
+        audit.audit, audit.AUDIT_EXAMPLES, DATA, "What to expect of a model on your data, as a page.", engine=True
+    ),
+    "compare": Command(
+        audit.compare, audit.COMPARE_EXAMPLES, DATA, "Several models on the same data, side by side.", engine=True
+    ),
+    "what-if": Command(
+        what_if.what_if, what_if.EXAMPLES, DATA, "Predict what a change of the model would bring.", engine=True
+    ),
+    "learnability": Command(
+        learnability.learnability, learnability.EXAMPLES, DATA, "Predict accuracy before training, with an error."
+    ),
+    "score": Command(
+        data.score, data.SCORE_EXAMPLES, DATA, "How strongly a model reacts along each sample.", engine=True
+    ),
+    "prune": Command(data.prune, data.PRUNE_EXAMPLES, DATA, "Keep the samples with the highest scores.", engine=True),
+    "complexity": Command(complexity.complexity, complexity.EXAMPLES, DATA, "How steep a trained model is on data."),
+    "geometry": Command(
+        geometry.geometry,
+        geometry.EXAMPLES,
+        NETWORKS,
+        "Which input directions a model reacts to.",
+        engine=True,
+        planned=True,
+    ),
+    "visible": Command(
+        audit.visible, audit.VISIBLE_EXAMPLES, NETWORKS, "How strongly it reacts to one pattern.", engine=True
+    ),
+    "card": Command(
+        audit.card, audit.CARD_EXAMPLES, NETWORKS, "A picture and a few lines for a model card.", engine=True
+    ),
+    "list": Command(
+        experiments.list_experiments, experiments.LIST_EXAMPLES, STUDIES, "List the experiments.", bare=True
+    ),
+    "run": Command(
+        experiments.run, experiments.RUN_EXAMPLES, STUDIES, "Run one experiment.", engine=True, planned=True
+    ),
+    "reproduce": Command(
+        experiments.reproduce,
+        experiments.REPRODUCE_EXAMPLES,
+        STUDIES,
+        "Run them all and print a scorecard.",
+        engine=True,
+        bare=True,
+        planned=True,
+    ),
+    "claims": Command(experiments.claims, experiments.CLAIMS_EXAMPLES, STUDIES, "Judge a finished run again."),
+    "theory": Command(
+        theory.theory, theory.EXAMPLES, STUDIES, "Check the theorems of the first paper.", engine=True, bare=True
+    ),
+    "group": Command(groups.group, groups.GROUP_EXAMPLES, GROUPS, "Classes, characters and irreps of a finite group."),
+    "limit": Command(groups.limit, groups.LIMIT_EXAMPLES, GROUPS, "Where training of a linear network over it ends."),
+    "doctor": Command(doctor.doctor, doctor.EXAMPLES, TOOLS, "Check versions, the machine and two results.", bare=True),
 }
+PLAN = "Estimate the cost of a command."
 PLANNED = tuple(name for name, row in COMMANDS.items() if row.planned)
 
+
+class Grouped(TyperGroup):
+    """Commands under the heading of their group, in the order of the table."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        lines = {name: (row.group, row.short) for name, row in COMMANDS.items()} | {"plan": (TOOLS, PLAN)}
+        for group in dict.fromkeys(group for group, _ in lines.values()):
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:12s}", short) for name, (g, short) in lines.items() if g == group])
+
+
 app = typer.Typer(
-    help="netgrain finds the directions of input space to which a network reacts at initialisation.",
-    epilog="\b\nExamples:\n  netgrain geometry lenet --input 1x32x32\n  netgrain run fig9\n  netgrain geometry --help",
+    cls=Grouped,
+    help="Predict how well a network will do on your data, and see which patterns it reacts to, before training.",
+    epilog="\b\nExamples:\n  netgrain audit resnet18:width=0.25 --data digits\n  netgrain learnability mlp --data digits\n"
+    "  netgrain audit --help",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -78,13 +141,13 @@ def _print_version(asked: bool) -> None:
     if asked:
         from netgrain.runtime.versions import __version__
 
-        typer.echo(f"netgrain {__version__}")
+        typer.echo(f"netgrain {__version__}, torch {version('torch')}, Python {platform.python_version()}")
         raise typer.Exit
 
 
 @app.callback()
 def _root(
-    version: Annotated[
+    show_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:

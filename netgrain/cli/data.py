@@ -21,7 +21,7 @@ CENTRED = "of each sample minus the mean of all samples"
 
 
 def _csv(out: Path) -> None:
-    check_file(out, ".csv", ".txt", new_folder=True)
+    check_file(out, ".csv", ".txt")
 
 
 def score(

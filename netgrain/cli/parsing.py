@@ -126,19 +126,15 @@ def check_folder(out: Path) -> None:
         raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
 
 
-def check_file(out: Path, *suffixes: str, new_folder: bool = False) -> None:
-    """Refuse a file that cannot be written, or is of no kind that is written here, before anything is computed."""
+def check_file(out: Path, *suffixes: str) -> None:
+    """Refuse a file that cannot be written, or is of no kind that is written here; its folder is made when it is."""
     if out.is_dir():
         raise NetgrainError(f"--out expects a file, {out} is a folder; add a name such as report{suffixes[0]}.")
     if out.suffix.casefold() not in suffixes:
         raise NetgrainError(f"--out expects a name that ends in {' or '.join(suffixes)}, found '{out.name}'.")
     folder = out.absolute().parent
-    if new_folder and not folder.exists():
-        check_folder(folder)
-        return
-    if not folder.is_dir():
-        raise NetgrainError(f"--out: there is no folder {folder}; make it first, or choose another place.")
-    if not os.access(folder, os.W_OK | os.X_OK) or (out.exists() and not os.access(out, os.W_OK)):
+    check_folder(folder)
+    if out.exists() and not os.access(out, os.W_OK):
         raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
 
 

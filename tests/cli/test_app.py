@@ -1,13 +1,16 @@
 """The app: help, versions, and what is answered before torch is loaded."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import netgrain
+from netgrain.cli.app import COMMANDS, DATA, NETWORKS
 from tests.cli.commands import NET, Run
 
 
@@ -40,7 +43,26 @@ def test_every_option_is_explained(run: Run) -> None:
 
 
 def test_version(run: Run) -> None:
-    assert run("--version") == (0, f"netgrain {netgrain.__version__}\n", "")
+    code, stdout, _ = run("--version")
+    assert code == 0
+    assert stdout.startswith(f"netgrain {netgrain.__version__}, torch {torch.__version__.partition('+')[0]}")
+
+
+def test_help_lists_every_command_on_one_line_under_its_group(run: Run) -> None:
+    _, stdout, _ = run("--help")
+    lines = stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "..." not in stdout.partition("COMMAND [ARGS]...")[2]
+    assert lines.index(f"{DATA}:") < lines.index(f"{NETWORKS}:")
+    for name, row in COMMANDS.items():
+        assert any(line.split()[:1] == [name] and line.endswith(row.short) for line in lines), name
+
+
+def test_shells_complete_commands() -> None:
+    asked = {"_NETGRAIN_COMPLETE": "complete_bash", "COMP_WORDS": "netgrain learn", "COMP_CWORD": "1"}
+    script = Path(sys.executable).with_name("netgrain")
+    done = subprocess.run([script], env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["learnability"]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_compare_as_json_and_as_a_page(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--out", "no/such/folder/x.html"), "there is no folder"),
+        (("--out", "my.npz/x.html"), "is a file"),
         (("--out", "."), "is a folder"),
         (("--out", "report.pdf"), "expects a name that ends in .html or .json, found 'report.pdf'"),
         (("--fail-if", "accuracy"), "expects a path, a comparison and a number"),

@@ -381,7 +381,7 @@ COMMANDS = [
     Mistake(
         "data that are not there", argv=(*AUDIT, "mnist", "--data-dir", "empty"), says="MNIST was not found .*fetch"
     ),
-    Mistake("out in no folder", argv=(*AUDIT, "digits", "--out", "no/report.html"), says="there is no folder .*no"),
+    Mistake("out inside a file", argv=(*AUDIT, "digits", "--out", "table.csv/r.html"), says="table.csv is a file"),
     Mistake("out, a folder", argv=(*AUDIT, "digits", "--out", "empty"), says="--out expects a file, empty is a folder"),
     Mistake(
         "out of no kind", argv=(*AUDIT, "digits", "--out", "report.pdf"), says="ends in .html or .json, found 'report"
