@@ -4,8 +4,6 @@
 # loop; a regulariser keeps it small.
 
 # %%
-from functools import partial
-
 import torch
 from torch import nn
 

@@ -28,7 +28,6 @@ from netgrain.cli.options import as_command
 from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.runtime.errors import NetgrainError
 
-
 DATA, NETWORKS, STUDIES, GROUPS, TOOLS = (
     "A model and your data",
     "A model alone",
@@ -123,7 +122,8 @@ class Grouped(TyperGroup):
 app = typer.Typer(
     cls=Grouped,
     help="Predict how well a network will do on your data, and see which patterns it reacts to, before training.",
-    epilog="\b\nExamples:\n  netgrain audit resnet18:width=0.25 --data digits\n  netgrain learnability mlp --data digits\n"
+    epilog="\b\nExamples:\n  netgrain audit resnet18:width=0.25 --data digits\n"
+    "  netgrain learnability mlp --data digits\n"
     "  netgrain audit --help",
     no_args_is_help=True,
     add_completion=True,

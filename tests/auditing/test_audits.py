@@ -52,7 +52,7 @@ def audit_of(name: str, **options: Any) -> Audit:
 
 def test_the_report_has_every_key_and_is_json(audited: Audit) -> None:
     expected = "netgrain date model seed data geometry spectrum leading zero labels directions samples features schema"
-    expected += " network expected left_out verdict complexity layers what_if sentences alerts scales checkpoint"
+    expected += " network expected left_out verdict complexity layers what_if sentences alerts scales checkpoint advice"
     assert set(audited.report) == set(expected.split())
     assert json.loads(json.dumps(audited.report, allow_nan=False)) == audited.as_dict()
     assert audited.report["data"] == {

@@ -90,7 +90,7 @@ def test_compare_as_json_and_as_a_page(here: Path) -> None:
         (("--fail-if", "accuracy"), "expects a path, a comparison and a number"),
         (("--keep", "0"), "--keep expects a share"),
         (("--weights", "none.pt"), "is not a file"),
-        (("--what-if", "pool1"), "expects NAME=LAYER"),
+        (("--what-if", "pool1"), "is written NAME=LAYER"),
         (("--what-if", "pool1=AvgPol2d(2)"), "Did you mean 'AvgPool2d'"),
         (("--what-if", "pool1=AvgPool2d(open('x'))"), "plain arguments"),
         (("--probe", "far"), "probe 'far' is not known"),

@@ -58,7 +58,7 @@ def test_doctor_names_what_is_missing_and_the_command_that_brings_it(
 def test_doctor_knows_every_extra_of_the_package() -> None:
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         declared = tomllib.load(file)["project"]["optional-dependencies"]
-    for_users = {name: needs for name, needs in declared.items() if name not in ("digits", "oracle", "torture", "dev")}
+    for_users = {name: needs for name, needs in declared.items() if name not in ("oracle", "torture", "docs", "dev")}
     assert set(doctor.EXTRAS) == set(for_users)
     for extra, (package, _) in doctor.EXTRAS.items():
         assert for_users[extra][0].startswith(package)

@@ -67,7 +67,7 @@ def test_the_catalogue_is_tried_and_a_clear_gain_raises_an_alert(monkeypatch: py
     assert alert["level"] == "warning"
     (sentence,) = changes.sentences(report)
     assert "Predicted to help most" in sentence["text"]
-    assert sentence in report["sentences"]
+    assert sentence["text"] in [s["text"] for s in report["sentences"]]
 
 
 def test_where_no_interval_lies_above_zero_no_alert_is_raised() -> None:

@@ -1,5 +1,7 @@
 """The grain: judged by the spectrum, zeros told from noise, invisible directions counted."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,10 +16,15 @@ from tests.families.residual_networks import OFF
 Samples = tuple[Tensor, Tensor]
 
 
+def first_of(report: dict[str, Any]) -> dict[str, Any]:
+    """What the report says first about the grain."""
+    return sentences(report)[0]
+
+
 def test_place_and_spectrum(audited: Audit) -> None:
     geometry = audited.report["geometry"]
     assert geometry["where"] == "at the 120 samples"
-    assert audited.report["sentences"][0]["text"].endswith("directions carry 90 % of G (G at the 120 samples).")
+    assert first_of(audited.report)["text"].endswith("directions carry 90 % of G (G at the 120 samples).")
     assert "G at the 120 samples" in audited.html().partition("</header>")[0]
     assert geometry["trace"]["value"] == pytest.approx(audited.G.trace.value)
     assert geometry["directions_90"] == audited.G.directions_for(0.9)
@@ -31,7 +38,7 @@ def test_place_and_spectrum(audited: Audit) -> None:
 def test_what_is_off_is_said_first() -> None:
     X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
     found = audit(OFF["norm"][0], X, torch.arange(60) % 3, probe="origin", trial=False, progress=False)
-    first = found.report["sentences"][0]
+    first = first_of(found.report)
     assert "is off at initialisation: all 1 norms start with weight zero" in first["text"]
     assert first["level"] == "warn"
 
@@ -49,7 +56,7 @@ def test_zeros_at_the_probe_are_not_called_invisible(lenet_G: ng.Geometry) -> No
     expected = int((lenet_G.eigenvalues <= 1e-10 * lenet_G.eigenvalues[0]).sum())
     assert zeros == {"at_probe": expected, "invisible": 0}
     assert expected > 0
-    said = repr(found)
+    said = " ".join(s["text"] for s in found.report["sentences"])
     assert f"{expected} of 256 directions have zero gain at the origin x = 0." in said
     assert "invisible" not in said
 
@@ -68,9 +75,7 @@ def test_no_grain_is_judged_by_the_spectrum(samples: Samples) -> None:
     values = torch.ones(64)
     values[0] = 14 * 63 / 50
     grain, none = (ng.Geometry.from_matrix(torch.diag(v), SHAPE) for v in (values, torch.ones(64)))
-    texts = [
-        audit(small, *samples, G=g, trial=False, progress=False).report["sentences"][0]["text"] for g in (grain, none)
-    ]
+    texts = [first_of(audit(small, *samples, G=g, trial=False, progress=False).report)["text"] for g in (grain, none)]
     assert "no grain" not in texts[0]
     assert "reacts 14 times as strongly to its strongest direction as to an average one" in texts[0]
     assert texts[1].startswith("Sequential has no grain to speak of: its strongest direction is 1 times an average one")

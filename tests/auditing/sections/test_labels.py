@@ -96,8 +96,9 @@ def test_numbers_and_no_labels(lenet_G: ng.Geometry) -> None:
     labels = measured(lenet_G, X, y)["labels"]
     assert labels["target"] == "numbers"
     assert labels["mean_difference"]["value"] > 0.9
-    for found in (labels, measured(lenet_G, X, None)["labels"]):
-        assert found["nonlinear"]["value"] is found["reaction"]["value"] is found["linear"]["chance"] is None
-        assert found["linear"]["all"]["value"] is found["linear"]["above_chance"] is None
-        assert sentences({"labels": found, "geometry": {}}) == []
-        json.dumps(found, allow_nan=False)
+    assert labels["nonlinear"]["value"] is labels["reaction"]["value"] is labels["linear"]["chance"] is None
+    assert labels["linear"]["all"]["value"] is labels["linear"]["above_chance"] is None
+    json.dumps(labels, allow_nan=False)
+    none = measured(lenet_G, X, None)["labels"]
+    assert none is None
+    assert [sentences({"labels": found, "geometry": {}}) for found in (labels, none)] == [[], []]

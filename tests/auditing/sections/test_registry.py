@@ -22,7 +22,7 @@ def test_sections_are_found_by_being_there() -> None:
         *("complexity", "checkpoint", "layers", "changes"),
     ]
     files = {p.stem for p in Path(folder.__file__).parent.glob("*.py")}
-    assert files - set(found) == {"__init__", "contract", "registry"}
+    assert files - set(found) == {"__init__", "contract", "registry", "checkpoint_words"}
     assert {p.name.removesuffix(".html.jinja") for p in TEMPLATES.iterdir()} <= set(found)
 
 
@@ -58,7 +58,7 @@ def test_a_new_section_needs_its_file_and_its_template(monkeypatch: pytest.Monke
 def test_tabs_are_in_their_order(audited: Audit) -> None:
     names = [name for _, name, _ in pages.panels()]
     assert names[:5] == ["Accuracy", "Reaction", "Directions", "Size of pattern", "Labels"]
-    assert names[5:] == ["Samples", "Features", "Layers / what-if", "Numbers"]
+    assert names[5:] == ["Samples", "Features", "Your checkpoint", "Layers / what-if", "Numbers"]
     html = audited.html()
     assert [html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()] == sorted(
         html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()

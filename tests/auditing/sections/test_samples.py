@@ -28,4 +28,6 @@ def test_bins_and_classes(samples: tuple[Tensor, Tensor], audited: Audit) -> Non
 
 def test_how_many_stay_is_said(audited: Audit) -> None:
     kept = len(audited.report["samples"]["kept"])
-    assert f"{kept} of 120 samples stay when the lowest-scored 30 % of each class are dropped." in repr(audited)
+    assert f"{kept} of 120 samples stay when the lowest-scored 30 % of each class are dropped." in " ".join(
+        s["text"] for s in audited.report["sentences"]
+    )
