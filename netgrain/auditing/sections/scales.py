@@ -5,11 +5,11 @@ For tables by feature. The measures are in netgrain.auditing.scales; they need n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from netgrain.auditing.bands import Bands, bands_of
 from netgrain.auditing.scales import (
@@ -56,16 +56,12 @@ def measure(subject: Subject) -> dict[str, Any]:
     bands = bands_of(subject.shape, subject.features)
     if bands is None:
         return {"scales": None}
-    points = points_for(subject.X)
-    models = (member(subject.make, subject.seed, i, subject.device) for i in range(MEMBERS))
-    try:
-        fresh = gradient_energies(models, subject.X, bands, points=points, seed=subject.seed)
-    except NetgrainError:
+    fresh = _reaction(subject, (member(subject.make, subject.seed, i, subject.device) for i in range(MEMBERS)), bands)
+    if fresh is None:
         return {"scales": None}
     trained = None
     if subject.weights is not None:
-        model = trained_model(subject.make, subject.weights).to(subject.device)
-        trained = gradient_energies([model], subject.X, bands, points=points, seed=subject.seed)
+        trained = _reaction(subject, [trained_model(subject.make, subject.weights).to(subject.device)], bands)
     X, y = _some(subject)
     energies = sample_energies(X, bands)
     found = _Found(
@@ -82,7 +78,7 @@ def measure(subject: Subject) -> dict[str, Any]:
             "kind": bands.kind,
             "unit": bands.unit,
             "members": MEMBERS,
-            "points": points,
+            "points": points_for(subject.X),
             "samples": len(X),
             "target": target_of(subject.y),
             "threshold": WEAK,
@@ -90,6 +86,14 @@ def measure(subject: Subject) -> dict[str, Any]:
             "weak": shown.weak(),
         }
     }
+
+
+def _reaction(subject: Subject, models: Iterable[nn.Module], bands: Bands) -> Energies | None:
+    """How strongly networks react in each band; None where their gradient is zero at the samples."""
+    try:
+        return gradient_energies(models, subject.X, bands, points=points_for(subject.X), seed=subject.seed)
+    except NetgrainError:
+        return None
 
 
 def points_for(X: Tensor) -> int:
