@@ -34,6 +34,7 @@ BLOCKS = 4  # of members, for the jackknife
 FEWEST_MEMBERS = 4  # two in each half
 DECOMPOSITION = 40.0  # operations of a decomposition for each cubed sample
 PASSES: dict[KernelKind, float] = {"layers": 1.0, "tangent": 6.0, "last": 1.0}
+WORTH = 0.01  # of the score: a smaller gain is no reason to change anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +219,8 @@ class Gain:
 
     @property
     def clear(self) -> bool:
-        """Whether the 95 % interval lies above 0."""
-        return self.estimate.interval(0.95)[0] > 0
+        """Whether the 95 % interval lies above 0, and the gain is worth a change: at least one point."""
+        return self.estimate.interval(0.95)[0] > 0 and self.value >= WORTH
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON: the number with its whole error, and the parts of that."""

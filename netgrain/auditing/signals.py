@@ -12,7 +12,8 @@ g = 1 is an average direction. The words are about g alone, at the probe where G
 
 They say how strongly a fresh network reacts to the pattern compared with others, not whether it can be learnt. Only
 what is lost before the first activation is called invisible: to that no network of the family reacts, at any input
-(netgrain.auditing.invisible).
+(netgrain.auditing.invisible), and only where networks of its kind were trained on such patterns
+(netgrain.auditing.words).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from netgrain.auditing.gains import ROUNDING, gain_estimates
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
 from netgrain.auditing.snippets import snippet
+from netgrain.auditing.words import word_for_lost
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.prepared import prepared
@@ -163,6 +165,13 @@ class Visibility:
         return snippet(title, [("", fact) for fact in facts.split("; ")])
 
 
+def _invisible(make: Family, u: Tensor, gain: Estimate, seed: int) -> bool:
+    """Whether a signal is lost before the first activation, in a kind of network that was trained on such signals."""
+    return (
+        gain.value == 0 and len(invisible_within(make, u[None], seed=seed)) == 1 and word_for_lost(make, seed=seed).may
+    )
+
+
 def visible(
     make: Family,
     signal: Tensor | np.ndarray[Any, Any],
@@ -280,7 +289,7 @@ def visible(
         among_random=_among_random(G, gain, seed),
         among_eigenvalues=_among_eigenvalues(G, gain),
         G=G,
-        invisible=gain.value == 0 and len(invisible_within(make, u[None], seed=seed)) == 1,
+        invisible=_invisible(make, u, gain, seed),
         profile=profile,
     )
 

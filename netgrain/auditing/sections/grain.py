@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from netgrain.auditing.sections.contract import (
     percent,
     said,
 )
+from netgrain.auditing.words import word_for_lost
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.spectrum import NULL
 
@@ -104,7 +106,9 @@ def _zeros(subject: Subject) -> dict[str, Any]:
         return {"at_probe": count, "invisible": None}
     candidates = axes.vectors[first:].reshape(-1, *subject.shape)
     found = invisible_within(subject.make, candidates, seed=subject.seed) if count else ()
-    return {"at_probe": count, "invisible": len(found)}
+    if not len(found):
+        return {"at_probe": count, "invisible": 0}
+    return {"at_probe": count, "invisible": len(found), "word": asdict(word_for_lost(subject.make, seed=subject.seed))}
 
 
 def curve_index(d: int) -> list[int]:
@@ -185,11 +189,13 @@ def _said_of_zeros(r: Report) -> Sentence | None:
         return None
     if invisible:
         rest = f" {zeros - invisible} more have zero gain {place}." if zeros > invisible else ""
+        word = r["zero"].get("word") or {"may": False, "sentence": ""}
+        name = "invisible" if word["may"] else "lost before the first activation"
         return said(
-            f"{invisible} of {d} directions are invisible: no input makes {r['model']} react to them.{rest}",
+            f"{invisible} of {d} directions are {name}: no input makes {r['model']} react to them.{rest}",
             "They are lost before the first activation (by a stride, a crop or an average), so they change "
             "nothing at any input, whatever the weights are. netgrain read this off the traced network and confirmed "
-            "it on other ones.",
+            f"it on other ones. {word['sentence']}".strip(),
             "warn",
         )
     unknown = " Whether some are lost before the first activation was not looked for." if invisible is None else ""
