@@ -9,7 +9,7 @@ from html import escape
 def snippet(title: str, lines: Sequence[tuple[str, str]]) -> str:
     """A short table for notebooks, escaped.
 
-    >>> snippet("<b>", [("verdict", "a & b")])[-60:]
+    >>> snippet("<b>", [("verdict", "a & b")])[-55:]
     "<td style='text-align:left'>a &amp; b</td></tr></table>"
     """
     left = "text-align:left"

@@ -61,7 +61,7 @@ def names() -> list[str]:
     Examples
     --------
     >>> names()[:2]
-    ['eq-ccq200', 'eq-d8-columns']
+    ['advice', 'eq-ccq200']
     """
     return sorted(everything(), key=_natural)
 

@@ -147,7 +147,7 @@ LABELS = [
     Mistake("a gap", lambda: audited(partial(net, 4), X, torch.where(Y == 1, 3, Y)), right=alike_renumbered),
     Mistake("one class", lambda: audited(net, X, Y * 0), says=r"all 60 samples have the label 0; .*two classes"),
     Mistake("one class, named", lambda: audited(net, X, Y * 0, classes=("cat", "dog")), says="the class 'cat'"),
-    Mistake("no labels", lambda: audited(net, X, None), right=finite),
+    Mistake("no labels, audited", lambda: audited(net, X, None), right=finite),
     Mistake("no labels, train", lambda: train(net, X, None, FEW, members=1), says=r"y is missing \(None was given\)"),
     Mistake("fewer labels", lambda: audited(net, X, Y[:50]), says=r"y has shape \(50,\), expected \(60,\)"),
     Mistake("labels in a list", lambda: audited(net, X, Y.tolist()), right=alike),
@@ -221,8 +221,10 @@ SAMPLES = [
     Mistake(
         "wrong size", lambda: audited(net, torch.randn(60, 1, 6, 6), Y), says=r"\(1, 6, 6\) .*bring X into the shape"
     ),
-    Mistake("too large", lambda: audited(net, torch.randn(60, 3, 64, 64), Y), says="average the images down"),
-    Mistake("few samples", lambda: audited(net, X[:9], Y[:9]), says="9 samples are too few"),
+    Mistake(
+        "too large", lambda: audited(net, torch.randn(60, 3, 64, 64), Y), says="it takes 1 channel, the data have 3"
+    ),
+    Mistake("few samples", lambda: audited(net, X[:9], Y[:9]), says="at least 20 samples, found 9"),
     Mistake("one pixel per class", lambda: audited(Maps, X, Y), says=r"output of shape \(3, 4, 4\).*nn.Sequential"),
     Mistake(
         "one pixel per class, train", lambda: train(Maps, X, Y, FEW, members=1), says=r"shape \(3, 4, 4\), expected"
@@ -286,7 +288,7 @@ OPTIONS = [
         says="the same data: samples is 60 in audit 0 and 45 in audit 1",
     ),
     Mistake("compare other labels", lambda: compare([good(), audited(net, X, Y.roll(1) * (Y > 1))]), says="per class"),
-    Mistake("compare two", lambda: compare([good(), good()]), right=lambda found: len(found.verdicts) == 1),
+    Mistake("compare two", lambda: compare([good(), good()]), right=lambda found: len(found.ranking) == 2),
 ]
 
 AUDIT = ("audit", "mlp", "--data")

@@ -23,6 +23,7 @@ tiny = partial(MLP, channels=1, image_size=4, outputs=3)
 X16 = torch.randn(12, 16, generator=torch.Generator().manual_seed(0))
 X = X16.reshape(12, *SHAPE)
 Y = torch.arange(12) % 3
+MANY = X.repeat(4, 1, 1, 1) + torch.arange(48).reshape(-1, 1, 1, 1) / 100, Y.repeat(4)  # for an audit
 DATA = ng.Data(X)
 FOUR = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
 
@@ -439,10 +440,9 @@ IN_PYTHON: dict[str, tuple[Callable[[], object], str]] = {
         "X is 'digits', a name; expected numbers",
     ),
     # --- other doors
-    "an instance, audited": (lambda: audit(_one, X, Y), f"{FAMILY}, found one finished module"),
     "a name, audited": (lambda: audit("mlp", X, Y), f"{FAMILY}, found the text 'mlp'"),
-    "NaN everywhere, audited": (lambda: audit(Broken, X, Y), "NaN or Inf, first in 'second'"),
-    "no_grad, audited": (lambda: audit(Silent, X, Y), CUT),
+    "NaN everywhere, audited": (lambda: audit(Broken, *MANY), "NaN or Inf"),
+    "no_grad, audited": (lambda: audit(Silent, *MANY), CUT),
     "another size, audited": (
         lambda: audit(lambda: nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), X, Y),
         "cannot take samples of shape \\(1, 4, 4\\) .*or bring X into the shape it takes",
@@ -638,7 +638,7 @@ def prepare(folder: Path) -> None:
 
 WHAT_IS_WRONG = {
     "Silent": CUT,
-    "Broken": r"the model returns NaN or Inf, first in the model's own forward",
+    "Broken": r"(returns|gradients that are) NaN or Inf",
     "Pair": "returned list",
 }
 WITH_FOUR = {

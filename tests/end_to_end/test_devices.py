@@ -546,7 +546,7 @@ def test_an_audit_hands_its_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("netgrain.auditing.places.average_geometry", asked)
     monkeypatch.setattr("netgrain.runtime.devices.is_there", lambda _: True)
     with pytest.raises(Asked, match="cuda"):
-        audit(net, *samples(), device="cuda")
+        audit(net, *(torch.cat([t, t + 1]) if t.is_floating_point() else t.repeat(2) for t in samples()), device="cuda")
 
 
 def test_a_wrong_number_is_noticed() -> None:

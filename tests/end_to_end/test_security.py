@@ -395,7 +395,7 @@ def test_cells_that_the_page_writes_are_those_of_the_package() -> None:
 
 def test_a_model_s_name_stays_text_on_the_page() -> None:
     hostile = 'net.py:<script>alert(1)</script>"onload="x'
-    html = page({"model": hostile, "data": hostile, "classes": [hostile]})
+    html = page({"model": hostile, "data": {"name": hostile, "classes": [hostile]}})
     assert hostile not in html
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html

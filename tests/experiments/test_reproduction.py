@@ -42,12 +42,13 @@ def test_all_experiments_are_chosen_once() -> None:
     everything = chosen(None)
     assert len(everything) == len(set(everything))
     assert set(everything) == set(experiments.names()) - {
+        "advice",
         "pretrained",
         "recipes",
         "validity",
         "weak-directions",
     }  # ours: asked for
-    assert chosen(["learnability"]) == ["pretrained", "recipes", "validity", "weak-directions"]
+    assert chosen(["learnability"]) == ["advice", "pretrained", "recipes", "validity", "weak-directions"]
     assert chosen(["gc-l2", "fig9", "gc_l2"]) == ["fig9", "gc-l2"]
     assert chosen(["complexity"]) == [n for n in everything if n.startswith("gc-")]
     assert chosen(["geometry"]) == everything[: len(chosen(["geometry"]))]

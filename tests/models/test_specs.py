@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from netgrain.models import MLP, ResNet18, load_model
-from netgrain.models.specs import BUILTIN_NAMES, ModelSpec, _value
+from netgrain.models.specs import BUILTIN_NAMES, ModelSpec, plain_value
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -78,7 +78,7 @@ def test_family_is_readable_comparable_and_hashable() -> None:
     ],
 )
 def test_values_are_read_as_the_narrowest_kind(text: str, expected: object) -> None:
-    found = _value(text)
+    found = plain_value(text)
     assert found == expected
     assert type(found) is type(expected)
 

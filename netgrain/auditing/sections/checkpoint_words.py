@@ -99,7 +99,8 @@ def _ignored(c: Report) -> Sentence | None:
     little = [
         p
         for p in c["parts"]
-        if p["data"]["value"] > MUCH
+        if p["trained"]["value"] is not None
+        and p["data"]["value"] > MUCH
         and p["trained"]["value"] + SURE * (p["trained"]["stderr"] or 0.0) < HARDLY * p["data"]["value"]
     ]
     if not little:
