@@ -348,11 +348,11 @@ def test_print_shows_everything(visit: Callable[..., Visit]) -> None:
     here.page.locator("#theme").click()
     here.page.locator("#theme").click()  # dark by choice, still light on paper
     here.page.emulate_media(media="print")
-    assert here.count('[role="tabpanel"]:visible') == 8
+    assert here.count('[role="tabpanel"]:visible') == 10
     assert here.count("button:not(.sort):visible") == here.count(".strip button:visible")
     here.until("document.querySelector('#overview details').open")
     here.value("document.querySelectorAll('[role=tabpanel]').forEach((p) => { p.hidden = true; })")
-    assert here.count('[role="tabpanel"]:visible') == 8  # also where the browser does not announce that it prints
+    assert here.count('[role="tabpanel"]:visible') == 10  # also where the browser does not announce that it prints
     assert luminance(here.value("getComputedStyle(document.querySelector('.card')).backgroundColor")) > 0.8
     here.page.emulate_media(media="screen")
     here.until("document.querySelectorAll('[role=tabpanel]:not([hidden])').length === 1")
@@ -361,7 +361,7 @@ def test_print_shows_everything(visit: Callable[..., Visit]) -> None:
 
 def test_without_script_everything_is_there(visit: Callable[..., Visit]) -> None:
     here = visit(java_script_enabled=False)
-    assert here.count('[role="tabpanel"]:visible') == 8
+    assert here.count('[role="tabpanel"]:visible') == 10
 
 
 def test_definitions_are_one_click_away(visit: Callable[..., Visit]) -> None:
