@@ -100,7 +100,8 @@ def _lead(report: Report) -> str:
     if e["measure"] != "accuracy":
         share = f"{shown(e, e['score'])} of the variance of your numbers (R²)"
         return f"Expect this network to explain about {share} {_with_samples(e)}."
-    return f"Expect about {shown(e, e['score'])} from this network {_with_samples(e)}{base}."
+    value = shown(e, e["score"])
+    return f"Expect {'' if ' to ' in value else 'about '}{value} from this network {_with_samples(e)}{base}."
 
 
 def _with_samples(e: Mapping[str, Any]) -> str:
