@@ -11,6 +11,12 @@ one_thread_for_good()
 
 # tests of more than four seconds of one core: `make test` leaves them to `make test-more`
 SLOW = {
+    "tests/auditing/sections/test_labels.py": ("test_labels_planted_at_the_top_and_at_the_bottom",),
+    "tests/auditing/sections/test_scales.py": (
+        *("test_labels_in_stripes_that_networks_lose", "test_shares_within_their_errors_are_not_shown"),
+    ),
+    "tests/auditing/test_axes.py": ("test_a_large_geometry_has_its_leading_directions_only",),
+    "tests/cli/test_audit.py": ("test_every_example_of_the_help_runs",),
     "tests/cli/test_geometry.py": ("test_real_process_interrupted_by_the_keyboard",),
     "tests/end_to_end/test_demo.py": ("test_small_demo_writes_everything",),
     "tests/end_to_end/test_examples.py": ("test_example",),
