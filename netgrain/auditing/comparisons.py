@@ -159,10 +159,12 @@ def _rows(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if any(r.get("expected") is None for r in reports):
         return [_row(name, r, None, None, None) for name, r in named.items()]
     same = len({r["expected"]["settings"]["samples"] for r in reports}) == 1
+    tried = all(r["expected"]["combined"] for r in reports)  # a trial ranks networks better than the kernel alone
     scores = []
     for name, r in named.items():
         e = r["expected"]
-        score = e["score"] if same else e["all"]["score"]  # where one was measured on fewer samples: with all of them
+        # where one was measured on fewer samples: with all of them
+        score = e["combined" if tried else "score"] if same else e["all"]["score"]
         scores.append((name, Estimate(score["value"], score["stderr"], score["n"]), e["warning"]))
     return [_row(p.name, named[p.name], p.score, p.like_best, p.warning) for p in ranked(scores)]
 

@@ -100,6 +100,8 @@ def _shown(data: Dataset, found: dict[str, Learnability], places: tuple[Place, .
     yield f"{data.name}: {len(data.X)} samples; {data.note}\n"
     if len(found) > 1:
         yield _ranking_table(places, next(iter(found.values())).measure)
+        if all(f.combined is not None for f in found.values()):
+            yield "The ranking combines the kernel and the trial training of each network."
     for name, f in found.items():
         yield f"\n{name}" if len(found) > 1 else name
         yield f.rows()

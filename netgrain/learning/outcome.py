@@ -11,7 +11,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.learning.learning_curves import GAIN, LearningCurve
 from netgrain.learning.modes import ModeShares
 from netgrain.learning.prediction_errors import PredictionError, track_record
-from netgrain.learning.trials import Trial, combined, learnt_features
+from netgrain.learning.trials import Trial, combined
 from netgrain.runtime.versions import versions
 
 if TYPE_CHECKING:
@@ -175,29 +175,29 @@ class Learnability:
     @property
     def combined(self) -> Estimate | None:
         """The kernel's and the trial's score in one; None without a trial."""
-        if self.trial is None:
+        if self.trial is None or self.trial.gain is None:
             return None
-        return combined(self._by_samples, self.trial.score, track_record().combined.standard)
+        gain, record = self.trial.gain, track_record().combined.standard
+        samples = math.hypot(self.error.samples, gain.stderr)
+        # where training changes much, half of the change is in doubt
+        error = max(math.hypot(samples, record), abs(float(gain)) / 2)
+        return Estimate(combined(float(self.score), float(self.trial.score), float(gain)), error, self.score.n)
 
     @property
     def features_learnt(self) -> bool:
-        """Whether the trial is above the kernel by five points and beyond both errors."""
-        return self.trial is not None and learnt_features(self._by_samples, self.trial.score)
-
-    @property
-    def _by_samples(self) -> Estimate:
-        """The score with the error of the samples alone."""
-        return Estimate(float(self.score), self.error.samples, self.score.n)
+        """Whether the trial gained five points or more over the kernel on the same samples, beyond their errors."""
+        return self.trial is not None and self.trial.learnt_features
 
     @property
     def warning(self) -> str | None:
         """Why the score should not be trusted; None where nothing speaks against it."""
-        trial, both = self.trial_score, self.combined
-        if trial is None or both is None or not self.features_learnt:
+        both = self.combined
+        if self.trial is None or self.trial.gain is None or both is None or not self.features_learnt:
             return None
         return (
-            f"features must be learnt here: a short training reaches {_score(trial)}, the kernel {_score(self.score)}; "
-            f"expect {self.measure} between {float(self.score):.2f} and {min(float(both) + both.stderr, 1.0):.2f}"
+            f"features must be learnt here: a short training gains {_score(self.trial.gain)} over random networks "
+            f"on the same samples; expect {self.measure} between {float(self.score):.2f} and "
+            f"{min(float(both) + both.stderr, 1.0):.2f}"
         )
 
     @property
@@ -327,6 +327,7 @@ class Learnability:
                 "steps": t.steps,
                 "trained_on": t.trained_on,
                 "train_score": t.train_score,
+                "gain": _plain(t.gain),
             },
             "combined": _plain(self.combined),
             "warning": self.warning,

@@ -18,6 +18,7 @@ from netgrain.geometry.value import Geometry
 from netgrain.learning.decompositions import (
     MOST_DENSE,
     Decomposition,
+    Features,
     decomposed,
     decomposed_either,
     decomposed_features,
@@ -190,7 +191,7 @@ def learnability(
         bar.advance(note="modes")
         explained = _grain_share(make, X, targets, groups, best.found, grain, seed)
         bar.advance(note="grain")
-        tried, untried = _tried(make, X, targets, groups, trial, design, seed)
+        tried, untried = _tried(make, X, targets, groups, best.kernel.matrix, trial, design, seed)
         bar.advance(note="trial")
     members_error = member_error(best.kernel.parts, targets, best.found.ridge, groups)
     error = PredictionError(own.value.stderr, members_error, track_record().kernel.standard)
@@ -374,7 +375,14 @@ def _geometry(make: Family | nn.Module, X: Tensor, seed: int) -> Geometry:
 
 
 def _tried(
-    make: Family | nn.Module, X: Tensor, targets: Targets, groups: Tensor, trial: bool | None, design: Design, seed: int
+    make: Family | nn.Module,
+    X: Tensor,
+    targets: Targets,
+    groups: Tensor,
+    kernel: Tensor | Features,
+    trial: bool | None,
+    design: Design,
+    seed: int,
 ) -> tuple[Trial | None, str]:
     """A trial training, or why there is none."""
     if trial is False:
@@ -387,4 +395,5 @@ def _tried(
         _, steps = rates_and_steps(read(make, X.shape[1:], seed), UNASKED)
         if steps < FEWEST_STEPS:
             return None, f"its cost allows {steps} steps for each rate, and {FEWEST_STEPS} are needed; pass trial=True"
-    return trial_training(make, X, targets, design=design, groups=groups, seed=seed, progress=False), ""
+    tried = trial_training(make, X, targets, design=design, kernel=kernel, groups=groups, seed=seed, progress=False)
+    return tried, ""

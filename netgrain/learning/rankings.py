@@ -21,7 +21,7 @@ class Place:
     name : str
         The network.
     score : Estimate
-        Its expected score.
+        Its expected score: kernel and trial training combined, or the kernel's.
     like_best : bool
         Whether it cannot be told apart from the first.
     warning : str or None
@@ -37,7 +37,8 @@ class Place:
 def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -> tuple[Place, ...]:
     """Networks by expected score, the best first.
 
-    Two networks cannot be told apart where their difference is within 1.645 errors of both together.
+    Two networks cannot be told apart where their difference is within 1.645 errors of both together. Where every one
+    of them had a trial training, scores combine it with the kernel, which ranks networks better than the kernel alone.
 
     Parameters
     ----------
@@ -58,8 +59,10 @@ def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -
     """
     if len({(f.measure, f.about.given, f.about.samples, f.chance) for f in found}) > 1:
         raise NetgrainError("a ranking expects predictions for the same samples and labels, found different ones.")
-    named = zip(names or [f.about.model for f in found], found, strict=True)
-    return ranked([(name, f.score, f.warning) for name, f in named])
+    both = [f.combined for f in found]
+    scores = [f.score for f in found] if None in both else both
+    named = zip(names or [f.about.model for f in found], scores, found, strict=True)
+    return ranked([(name, score, f.warning) for name, score, f in named if score is not None])
 
 
 def ranked(scores: Sequence[tuple[str, Estimate, str | None]]) -> tuple[Place, ...]:

@@ -27,32 +27,40 @@ def found() -> Learnability:
     )
 
 
-def trial(score: float) -> Trial:
+def trial(score: float, gain: float) -> Trial:
     return Trial(
-        Estimate(score, 0.02, 200), "accuracy", "halves", 1e-3, {1e-4: 0.1, 1e-3: score, 1e-2: 0.1}, 100, 30, 1.0
+        Estimate(score, 0.02, 200),
+        "accuracy",
+        "halves",
+        1e-3,
+        {1e-4: 0.1, 1e-3: score, 1e-2: 0.1},
+        100,
+        30,
+        1.0,
+        Estimate(gain, 0.04, 200),
     )
 
 
-def test_it_warns_where_the_trial_is_above_by_five_points_and_the_errors_of_samples(found: Learnability) -> None:
+def test_it_warns_where_the_trial_gains_five_points_and_more_than_its_error(found: Learnability) -> None:
     at = replace(found, score=Estimate(0.6, 0.04, 60), error=replace(found.error, samples=0.03))
-    most = 1.645 * (0.03**2 + 0.02**2) ** 0.5
+    most = 1.645 * 0.04
     assert most > 0.05
-    quiet, loud = replace(at, trial=trial(0.6 + most - 0.005)), replace(at, trial=trial(0.6 + most + 0.005))
+    quiet, loud = replace(at, trial=trial(0.66, most - 0.005)), replace(at, trial=trial(0.66, most + 0.005))
     assert quiet.warning is None
     assert loud.warning is not None
     assert "features must be learnt here" in loud.warning
     assert "between 0.60 and" in loud.warning
     assert loud.rows()[0][0] == "warning"
     assert loud.as_dict()["warning"] == loud.warning
-    below = replace(at, trial=trial(0.2))
+    below = replace(at, trial=trial(0.2, -0.3))
     assert below.warning is None
 
 
 def test_the_combined_number_counts_the_track_record(found: Learnability) -> None:
     assert found.combined is None
-    at = replace(found, score=Estimate(0.6, 0.04, 60), trial=trial(0.64))
+    at = replace(found, score=Estimate(0.6, 0.04, 60), trial=trial(0.64, 0.04))
     assert at.combined is not None
-    assert 0.64 < at.combined < 0.7
+    assert 0.62 < at.combined < 0.7
     assert at.combined.stderr > track_record().combined.standard
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.predictions import learnability
 from netgrain.learning.rankings import ranking
+from netgrain.learning.trials import Trial
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -27,6 +28,14 @@ def test_networks_within_their_errors_cannot_be_told_apart() -> None:
     places = ranking([low, high, middle], ["low", "high", "middle"])
     assert [p.name for p in places] == ["high", "middle", "low"]
     assert [p.like_best for p in places] == [True, True, False]
+    tried = Trial(
+        Estimate(0.7, 0.01, 20), "accuracy", "halves", 1e-3, {1e-3: 0.7}, 100, 20, 1.0, Estimate(0.1, 0.01, 20)
+    )
+    better = replace(low, trial=replace(tried, score=Estimate(0.95, 0.01, 20), gain=Estimate(0.4, 0.01, 20)))
+    assert [p.name for p in ranking([better, high], ["better", "high"])] == ["high", "better"]  # one without a trial
+    both = ranking([better, replace(high, trial=tried)], ["better", "high"])
+    assert [p.name for p in both] == ["better", "high"]
+    assert float(both[0].score) == pytest.approx(0.95 + 0.5 * (0.5 - 0.55))
     other = replace(one, about=replace(one.about, given=50))
     with pytest.raises(NetgrainError, match="the same samples and labels"):
         ranking([low, other])

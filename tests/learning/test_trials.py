@@ -8,20 +8,21 @@ from torch import Tensor, nn
 
 from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
+from netgrain.learning.leave_one_out import LeaveOneOut, leave_one_out
 from netgrain.learning.targets import targets_of
 from netgrain.learning.trials import (
-    ABOVE,
-    BELOW,
     FEW_RATES,
     RATES,
     STEPS,
     Trial,
     combined,
+    gain_of,
     learnt_features,
     rates_and_steps,
     trial_training,
 )
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.randomness import generator_for
 
 
 def mlp(outputs: int = 2) -> nn.Module:
@@ -98,21 +99,61 @@ def test_the_cost_sets_rates_and_steps() -> None:
     assert rates_and_steps(wide, 1200 * step) == (RATES, STEPS)
 
 
-def test_a_trial_that_reaches_more_moves_the_combined_number_beyond_it_and_one_that_reaches_less_hardly() -> None:
-    above = combined(Estimate(0.5, 0.02, 100), Estimate(0.6, 0.04, 50), 0.03)
-    assert float(above) == pytest.approx(0.5 + ABOVE * 0.1)
-    assert above.stderr == pytest.approx(math.sqrt((0.5 * 0.02) ** 2 + (ABOVE * 0.04) ** 2 + 0.03**2))
-    below = combined(Estimate(0.9, 0.02, 100), Estimate(0.5, 0.04, 50), 0.03)
-    assert float(below) == pytest.approx(0.9 - BELOW * 0.4)
-    assert below.stderr == pytest.approx(0.2)  # half of the distance
-    assert float(combined(Estimate(0.9, 0.02, 100), Estimate(1.0, 0.0, 50), 0.03)) == 1.0
+def test_the_combined_number_is_the_trial_and_half_of_what_the_other_samples_teach_the_kernel() -> None:
+    assert combined(0.5, 0.6, 0.2) == pytest.approx(0.6 + 0.5 * (0.5 - 0.4))
+    assert combined(0.9, 0.5, -0.3) == pytest.approx(0.5 + 0.5 * (0.9 - 0.8))
+    assert combined(0.9, 1.0, 0.2) == 1.0
 
 
-@pytest.mark.parametrize(("trial", "stderr", "learnt"), [(0.64, 0.0, False), (0.66, 0.0, True), (0.66, 0.04, False)])
-def test_features_are_learnt_where_a_trial_is_five_points_and_its_errors_above(
-    trial: float, stderr: float, learnt: bool
+@pytest.mark.parametrize(("gain", "stderr", "learnt"), [(0.04, 0.0, False), (0.06, 0.0, True), (0.06, 0.04, False)])
+def test_features_are_learnt_where_a_trial_gains_five_points_beyond_its_error(
+    gain: float, stderr: float, learnt: bool
 ) -> None:
-    assert learnt_features(Estimate(0.6, 0.0, 100), Estimate(trial, stderr, 50)) is learnt
+    assert learnt_features(Estimate(gain, stderr, 50)) is learnt
+
+
+def test_the_gain_is_against_the_kernel_on_the_same_samples() -> None:
+    """A linear kernel reads out of the other half what ridge regression with each sample left out does."""
+    X = samples(200)
+    targets = targets_of((X[:, 0] > 0).long())
+    K = (X @ X.T).double()
+    found = trial_training(mlp, X, targets, rates=(1e-2,), steps=200, kernel=K)
+    assert found.gain is not None
+    place = torch.randperm(200, generator=generator_for(0, "trial training"))
+    rest = (place >= 100).nonzero()[:, 0]
+    hits = []
+    for i in rest.tolist():  # really left out, at the ridge that leave-one-out chose
+        others = rest[rest != i]
+        hits.append(ridge_hit(X, targets.columns, others, i, leave_one_out(K[rest][:, rest], targets.columns[rest])))
+    expected = float(found.score) - sum(hits) / len(hits)
+    assert float(found.gain) == pytest.approx(expected, abs=0.021)  # ties of frequencies: two samples of a hundred
+    assert 0 < found.gain.stderr < math.hypot(found.score.stderr, 0.05)
+
+
+def ridge_hit(X: Tensor, columns: Tensor, others: Tensor, i: int, chosen: LeaveOneOut) -> bool:
+    """Whether ridge regression on the other samples gets sample i right."""
+    mean, labels = X[others].double().mean(0), columns[others]
+    A = X[others].double() - mean
+    scale = float((A @ A.T).diagonal().mean())
+    weights = torch.linalg.solve(
+        A.T @ A / scale + chosen.ridge * torch.eye(6).double(), A.T @ (labels - labels.mean(0))
+    )
+    predicted = labels.mean(0) + (X[i].double() - mean) @ weights / scale
+    return bool(predicted.argmax() == columns[i].argmax())
+
+
+def test_the_gain_of_numbers_is_a_difference_of_shares_explained() -> None:
+    g = torch.Generator().manual_seed(0)
+    y = torch.randn(400, generator=g, dtype=torch.float64)
+    after, before = y[:, None] + 0.1 * torch.randn(400, 1, generator=g), 0 * y[:, None]
+    found = gain_of(targets_of(y), after, before)
+    assert float(found) == pytest.approx(0.99, abs=0.01)
+    draws = []
+    for _ in range(300):
+        rows = torch.randint(400, (400,), generator=g)
+        draws.append(float(gain_of(targets_of(y[rows]), after[rows], before[rows])))
+    assert found.stderr < 0.1
+    assert float(torch.tensor(draws).std()) < 3 * found.stderr
 
 
 def test_bad_trials_get_one_sentence() -> None:

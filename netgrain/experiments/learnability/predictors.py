@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -15,6 +15,7 @@ from netgrain.families.members import Family, member
 from netgrain.families.probes import Data
 from netgrain.geometry.average import average_geometry
 from netgrain.learning.predictions import GRAIN_MEMBERS, GRAIN_POINTS, kernel_score, learnability
+from netgrain.learning.trials import combined
 from netgrain.runtime.errors import NetgrainError
 
 OURS, COMBINED = "kernel", "combined"
@@ -48,17 +49,24 @@ def pair_predictions(make: Family, X: Tensor, y: Tensor, *, seed: int = 0, trial
         **{kind: float(score.score) for kind, score in found.kernels.items()},
         "last": float(last.score),
         "trial": None if found.trial is None else float(found.trial.score),
-        COMBINED: None if found.combined is None else float(found.combined),
         "difficulty": _ease(make, X, y, seed),
         **proxy_numbers(make, X, y, seed),
     }
     return {
         "numbers": {name: _finite(value) for name, value in numbers.items()},
         "taken": found.kernel,
+        "gain": None if found.trial is None or found.trial.gain is None else found.trial.gain.as_dict(),
         "warned": found.features_learnt,
         "error": found.score.stderr,
-        "combined error": None if found.combined is None else found.combined.stderr,
     }
+
+
+def combined_of(found: Mapping[str, Any]) -> float | None:
+    """The kernel's and the trial's score in one, from what `pair_predictions` found."""
+    numbers, gain = found["numbers"], found["gain"]
+    if numbers["trial"] is None or gain is None:
+        return None
+    return combined(numbers[OURS], numbers["trial"], gain["value"])
 
 
 def proxy_numbers(make: Family, X: Tensor, y: Tensor, seed: int) -> dict[str, float | None]:

@@ -20,7 +20,14 @@ from netgrain.experiments.claims import Claim
 from netgrain.experiments.learnability.agreement import as_array, fixed_ranking
 from netgrain.experiments.learnability.networks import NETWORKS, family
 from netgrain.experiments.learnability.pairs import Pairs
-from netgrain.experiments.learnability.predictors import OURS, SAYS, pair_predictions, task_predictions
+from netgrain.experiments.learnability.predictors import (
+    COMBINED,
+    OURS,
+    SAYS,
+    combined_of,
+    pair_predictions,
+    task_predictions,
+)
 from netgrain.experiments.learnability.reaching import Recipe
 from netgrain.experiments.learnability.tasks import PARTS, Task, named, of_part, problem_with, task_data
 from netgrain.experiments.learnability.trainings import training_outcome
@@ -197,6 +204,8 @@ def _paired(
         numbers = told.get((task.name, network))
         if numbers is None:
             return None
+        if name == COMBINED:
+            return combined_of(numbers)
         found = by_task[task.name][name] if name in by_task[task.name] else numbers["numbers"].get(name)
         return None if found is None else float(found)
 

@@ -10,6 +10,7 @@ from netgrain.experiments.learnability.predictors import (
     OURS,
     SAYS,
     SCORES,
+    combined_of,
     pair_predictions,
     proxy_numbers,
     task_predictions,
@@ -28,14 +29,14 @@ def make() -> nn.Module:
 def test_numbers_are_those_of_learnability_and_the_proxies() -> None:
     found = pair_predictions(make, X, Y)
     numbers = found["numbers"]
-    assert set(numbers) | {"linear rule", "neighbours", "fixed ranking"} == set(SAYS)
+    assert set(numbers) | {COMBINED, "linear rule", "neighbours", "fixed ranking"} == set(SAYS)
     direct = learnability(make, X, Y, grain=False, trial=True, progress=False)
     assert direct.trial is not None
     assert direct.combined is not None
     assert numbers[OURS] == float(direct.score)
     assert numbers[OURS] == numbers[found["taken"]]
     assert numbers["trial"] == float(direct.trial.score)
-    assert numbers[COMBINED] == float(direct.combined)
+    assert combined_of(found) == float(direct.combined)
     assert found["warned"] == direct.features_learnt
     assert numbers["gradient norm"] == proxies.gradient_norm(member(make, 0, 0), X, Y)
     assert all(0 <= numbers[name] <= 1 for name in SCORES if name in numbers)
@@ -43,7 +44,9 @@ def test_numbers_are_those_of_learnability_and_the_proxies() -> None:
 
 def test_what_is_not_defined_is_none() -> None:
     assert proxy_numbers(lambda: nn.Linear(4, 2), X, Y, 0)["NASWOT"] is None
-    assert pair_predictions(make, X, Y, trial=False)["numbers"]["trial"] is None
+    untried = pair_predictions(make, X, Y, trial=False)
+    assert untried["numbers"]["trial"] is None
+    assert combined_of(untried) is None
 
 
 def test_tasks_by_themselves() -> None:

@@ -20,8 +20,8 @@ def test_a_perfect_prediction_holds() -> None:
         "layers or tangent, by squared error: rank correlation across tasks, mean over networks",
         "layers or tangent, by squared error: median error in points",
         "layers or tangent, by squared error: 90 % of errors in points",
-        "rank correlation across networks within a task, mean over tasks",
-        "points lost by the pick",
+        "layers or tangent, by squared error: rank correlation across networks within a task, mean over tasks",
+        "layers or tangent, by squared error: points lost by the pick",
         "against 5 nearest neighbours: ranks tasks better",
         "predictors of others with all three: tasks, networks and level",
     ):
