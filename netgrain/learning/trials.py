@@ -147,6 +147,28 @@ def rates_and_steps(reading: Reading, budget: float = ASKED) -> tuple[tuple[floa
     return rates, min(STEPS, int(steps / len(rates)))
 
 
+@dataclass(frozen=True, eq=False)
+class TrialAnswers:
+    """A trial with what it predicts for each sample that did not train.
+
+    Attributes
+    ----------
+    trial : Trial
+        The best rate's.
+    rows : Tensor of shape (rows,)
+        Samples that did not train.
+    predictions : Tensor of shape (rows, columns)
+        For these samples, as they are scored.
+    own : Tensor of shape (rows, columns)
+        What the network itself answers.
+    """
+
+    trial: Trial
+    rows: Tensor
+    predictions: Tensor
+    own: Tensor
+
+
 def trial_training(
     make: Family,
     X: Tensor,
@@ -195,6 +217,34 @@ def trial_training(
     NetgrainError
         If the network does not fit the labels, or training diverges at every rate.
     """
+    return trial_answers(
+        make,
+        X,
+        targets,
+        design=design,
+        rates=rates,
+        steps=steps,
+        kernel=kernel,
+        groups=groups,
+        seed=seed,
+        progress=progress,
+    ).trial
+
+
+def trial_answers(
+    make: Family,
+    X: Tensor,
+    targets: Targets,
+    *,
+    design: Design = "halves",
+    rates: tuple[float, ...] | None = None,
+    steps: int | None = None,
+    kernel: Tensor | Features | None = None,
+    groups: Tensor | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> TrialAnswers:
+    """`trial_training` with what it predicts sample by sample."""
     if design not in DESIGNS:
         raise NetgrainError(f"design expects {' or '.join(map(repr, DESIGNS))}, found {design!r}.")
     reading = read(make, X.shape[1:], seed)
@@ -223,7 +273,8 @@ def trial_training(
     gain = None
     if kernel is not None:
         gain = gain_of(targets.of(B), taken.predictions, _untrained(kernel, targets, (A, B), groups, design))
-    return Trial(taken.score, targets.measure, design, best, scores, steps, len(A), taken.train_score, gain)
+    trial = Trial(taken.score, targets.measure, design, best, scores, steps, len(A), taken.train_score, gain)
+    return TrialAnswers(trial, B, taken.predictions, taken.own)
 
 
 def _divided(n: int, groups: Tensor | None, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -253,6 +304,7 @@ class Judged:
     squared_error: float
     score: Estimate
     predictions: Tensor  # (samples, columns), as they are scored
+    own: Tensor  # (samples, columns), the network's own answers
     train_score: float
 
 
@@ -269,14 +321,14 @@ def _judged(
     A, B = halves
     model, rest = trained.model(reading.make), targets.of(B)
     fit = float(score_of(targets.of(A), _answers(model, X[A], targets, scale)).value)
+    own = _answers(model, X[B], targets, scale)
     if design == "80:20":
-        predicted = _answers(model, X[B], targets, scale)
-        error = float((predicted - rest.columns).square().sum(1).mean())
-        return Judged(error, score_of(rest, predicted).value, predicted, fit)
+        error = float((own - rest.columns).square().sum(1).mean())
+        return Judged(error, score_of(rest, own).value, own, own, fit)
     some = None if groups is None else groups[B]
     found = leave_one_out(_trained_kernel(model, X[B]), rest.columns, groups=some)
     predicted = scored_predictions(found.predictions, rest, some)
-    return Judged(found.squared_error, score_of(rest, predicted).value, predicted, fit)
+    return Judged(found.squared_error, score_of(rest, predicted).value, predicted, own, fit)
 
 
 def _untrained(
