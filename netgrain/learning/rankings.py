@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.outcome import Learnability
 from netgrain.learning.prediction_errors import track_record
-from netgrain.learning.trials import BEYOND
+from netgrain.learning.trial_gains import BEYOND
 from netgrain.runtime.errors import NetgrainError
 
 
