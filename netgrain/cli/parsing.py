@@ -173,7 +173,7 @@ def resumable(folder: Path | None, about: dict[str, Any], resume: bool) -> Itera
         yield None
         return
     from netgrain.runtime.engine_in_use import using
-    from netgrain.runtime.run_folder import ResumableEngine
+    from netgrain.runtime.runners import ResumableEngine
 
     keeping = ResumableEngine(folder, "geometry", about, engine_of_the_run(), resume=resume)
     try:
