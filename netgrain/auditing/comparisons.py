@@ -95,7 +95,8 @@ def compare(audits: Sequence[Audit]) -> Comparison:
 
     Notes
     -----
-    Two networks cannot be told apart where their expected scores differ by less than 1.645 errors of both together.
+    Two networks cannot be told apart where their expected scores differ by less than three points, or than 1.645 errors
+    of the samples of both together: what a task does to all networks alike does not count.
     Costs are operations of linear layers and convolutions; the clock decides nothing.
 
     Examples
@@ -165,7 +166,8 @@ def _rows(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         e = r["expected"]
         # where one was measured on fewer samples: with all of them
         score = e["combined" if tried else "score"] if same else e["all"]["score"]
-        scores.append((name, Estimate(score["value"], score["stderr"], score["n"]), e["warning"]))
+        found = Estimate(score["value"], score["stderr"], score["n"])
+        scores.append((name, found, e["error"]["samples"], e["warning"]))
     return [_row(p.name, named[p.name], p.score, p.like_best, p.warning) for p in ranked(scores)]
 
 

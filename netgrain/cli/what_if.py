@@ -14,7 +14,7 @@ from netgrain.models.specs import plain_value
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.auditing.advice import Row
+    from netgrain.auditing.advised import Row
     from netgrain.auditing.known_network import Change
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family

@@ -11,7 +11,8 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.learning.learning_curves import GAIN, LearningCurve
 from netgrain.learning.modes import ModeShares
 from netgrain.learning.prediction_errors import PredictionError, track_record
-from netgrain.learning.trials import Trial, combined
+from netgrain.learning.trial_gains import combined
+from netgrain.learning.trials import Trial
 from netgrain.runtime.versions import versions
 
 if TYPE_CHECKING:
