@@ -187,7 +187,7 @@ def visible(
     members: Members = None,
     seed: Seed = 0,
 ) -> Answer:
-    """Measure how strongly fresh networks react to a pattern: its gain, its rank, and the layer that loses it."""
+    """Measure how strongly random networks react to a pattern: its gain, its rank, and the layer that loses it."""
     from netgrain.auditing.signals import visible as seen
     from netgrain.data.arrays import read_tensors
 

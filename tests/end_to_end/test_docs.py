@@ -254,7 +254,9 @@ def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
     (tmp_path / "p.png").touch()
     (tmp_path / "s.css").touch()
     assert problems(tmp_path) == ([], 4)
-    bad = '<a href="c.html">c</a><a href="b.html#gone">b</a><img src="q.png"><script src="https://cdn.org/m.js"></script>'
+    bad = (
+        '<a href="c.html">c</a><a href="b.html#gone">b</a><img src="q.png"><script src="https://cdn.org/m.js"></script>'
+    )
     (tmp_path / "index.html").write_text(bad)
     assert problems(tmp_path)[0] == [
         "index.html links to c.html, and there is no such file",
