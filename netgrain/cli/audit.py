@@ -190,7 +190,7 @@ def visible(
     seed: Seed = 0,
     out: Numbers = None,
 ) -> Answer:
-    """Measure how strongly fresh networks react to a pattern: its gain, its rank, and the layer that loses it."""
+    """Measure how strongly random networks react to a pattern: its gain, its rank, and the layer that loses it."""
     from netgrain.auditing.signals import visible as seen
     from netgrain.data.arrays import read_tensors
 

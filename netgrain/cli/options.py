@@ -87,8 +87,16 @@ Input = Annotated[str, option("SIZES", "Shape of one input without the batch: 1x
 Members = Annotated[
     int | None, option("N", "Number of random networks to average over (default: chosen by the method).")
 ]
-DataProbe = Annotated[str, option("PROBE", "Where to take G: data (some of the samples), origin or gaussian:SIGMA.")]
-AnyProbe = Annotated[str, option("PROBE", "Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")]
+DataProbe = Annotated[
+    str,
+    option("PROBE", "Inputs at which to take G: data (some of the samples), origin (zeros) or gaussian:SIGMA (noise)."),
+]
+AnyProbe = Annotated[
+    str,
+    option(
+        "PROBE", "Inputs at which to take G: auto (the origin), origin (zeros), gaussian:SIGMA (noise) or data:FILE."
+    ),
+]
 Memory = Annotated[
     str | None,
     option(
@@ -102,8 +110,8 @@ SwitchedOn = Annotated[
     bool,
     switch(
         "--switched-on",
-        "Start with everything on: norm weights, gains and layer scales at one, a last layer of zeros with random "
-        "weights.",
+        "Switch on what a model starts without: norm weights, gains and layer scales at one, a last layer of zeros "
+        "with random weights.",
     ),
 ]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
@@ -143,10 +151,14 @@ class DataOptions:
             "Column of a table with the labels (default: the one called label, target, y or class, else the last).",
         ),
     ] = None
-    no_label: Annotated[bool, switch("--no-label", "Leave the labels out, or have none.")] = False
+    no_label: Annotated[bool, switch("--no-label", "Ignore the labels, or read data that has none.")] = False
     target: Annotated[
         str | None,
-        option("KIND", "What the labels are: classes, or numbers to predict (default: as they look).", check=_target),
+        option(
+            "KIND",
+            "What the labels are: classes, or numbers to predict (default: decided from the values).",
+            check=_target,
+        ),
     ] = None
     channels: Annotated[int | None, option("N", "Make the images grey (1) or colour (3).")] = None
     size: Annotated[int | None, option("N", "Average the images to N x N first.")] = None
@@ -226,7 +238,7 @@ class EngineOptions(DeviceOptions):
             "(default: chosen by the size of the job).",
         ),
     ] = None
-    workers: Annotated[int | None, option("N", "Number of units at a time (default: one for each core).")] = None
+    workers: Annotated[int | None, option("N", "Number of parallel workers (default: one for each core).")] = None
     address: Annotated[str | None, option("HOST:PORT", "Address of a running Ray cluster, for --engine ray.")] = None
 
     @contextmanager
