@@ -71,12 +71,13 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, real models, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
+test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, real models, a Ray cluster, slow tests, a Jupyter kernel, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 	@$(MAKE) --no-print-directory .venv/.vision-installed
 	@PYTHONPATH=.venv/vision $(BIN)/python -m pytest $(VISION)
 	@$(BIN)/python -m pytest -m ray tests/runtime
+	@$(MAKE) --no-print-directory .venv/.docs-installed
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
