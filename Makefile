@@ -144,7 +144,7 @@ package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed int
 lowest: .venv/.dev-installed  ## the quick tests with the lowest versions of all dependencies but torch (its bound, 2.6, is untested)
 	@$(PYTHON) -m venv --clear out/lowest
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/lowest/bin/python --resolution lowest-direct $(TORCH_CONSTRAINT) -e '.[dev]'
-	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 tests
+	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 -W ignore::DeprecationWarning tests
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out
