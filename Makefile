@@ -77,12 +77,13 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines docs  ## what `make test` leaves out: every line of the docs, the site with its tutorials, training frameworks, real models, a Ray cluster, slow tests, the report page in Chromium (skipped where there is none)
+test-more: docs-lines docs  ## what `make test` leaves out: every line of the docs, the site with its tutorials, training frameworks, real models, a Ray cluster, slow tests, a Jupyter kernel, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 	@$(MAKE) --no-print-directory .venv/.vision-installed
 	@PYTHONPATH=.venv/vision $(BIN)/python -m pytest $(VISION)
 	@$(BIN)/python -m pytest -m ray tests/runtime
+	@$(MAKE) --no-print-directory .venv/.docs-installed
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
@@ -151,7 +152,7 @@ package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed int
 lowest: .venv/.dev-installed  ## the quick tests with the lowest versions of all dependencies but torch (its bound, 2.6, is untested)
 	@$(PYTHON) -m venv --clear out/lowest
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/lowest/bin/python --resolution lowest-direct $(TORCH_CONSTRAINT) -e '.[dev]'
-	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 tests
+	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 -W ignore::DeprecationWarning tests
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

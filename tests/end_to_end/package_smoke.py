@@ -15,13 +15,13 @@ from pathlib import Path
 LICENCES = {"LICENSE", "netgrain/data/digits/LICENSE.txt"}
 COMMANDS = (
     "--version",
-    "audit mlp --data digits --limit 200 --quick --out page.html",
+    "audit mlp:width=0.1 --data digits --limit 100 --quick --out page.html",
     "learnability mlp --data digits --limit 100 --no-trial --out scores.png",
     "geometry lenet --input 1x16x16 --out G.safetensors",
     "group D8 --out d8",
-    "run fig9 --scale smoke --out fig9",
+    "list",
 )
-MADE = ("page.html", "scores.png", "G.safetensors", "d8/cayley.png", "fig9/figure.png")
+MADE = ("page.html", "scores.png", "G.safetensors", "d8/cayley.png")
 
 
 def main() -> None:

@@ -5,13 +5,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.special import sph_harm_y
 from torch import Tensor
 
 from netgrain.groups.so3 import SO3, harmonics
 from netgrain.groups.sphere import Sphere
 from netgrain.runtime.errors import NetgrainError
 from tests.groups.test_so3 import angles_of, rotation, some_angles
+
+try:
+    from scipy.special import sph_harm_y
+except ImportError:  # before SciPy 1.15
+    from scipy.special import sph_harm
+
+    def sph_harm_y(degree: int, order: int, theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
+        return sph_harm(order, degree, phi, theta)
 
 
 def some(B: int, *batch: int, seed: int = 0) -> Tensor:
