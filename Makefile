@@ -12,7 +12,7 @@ FRAMEWORKS := tests/complexity/test_callbacks.py tests/end_to_end/test_library_m
 # transformers, so both stand in a folder of their own, which only these tests see
 VISION := tests/models/test_timm_models.py tests/end_to_end/test_real_models.py
 
-.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture package docs format lint types imports clean
+.PHONY: help setup demo quick test browser test-browser docs-lines test-more check bench house pages torture package lowest docs format lint types imports clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -140,14 +140,18 @@ torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of 
 	  || echo "atheris could not be installed: inputs are not guided by coverage"
 	@$(BIN)/python -m torture --out out/torture
 
-package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed into an empty environment and tried there
+package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed into an empty environment and tried there (PYTHON=python3.13: with that one)
 	@rm -rf dist out/package && $(BIN)/python -m uv build --quiet --out-dir dist && ls -l dist
 	@for file in dist/*.whl dist/*.tar.gz; do \
 	  echo "trying $$file" && $(PYTHON) -m venv --clear out/package && \
 	  UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/package/bin/python $(TORCH_CONSTRAINT) "$$file" && \
-	  (cd out/package && bin/netgrain --version && bin/netgrain learnability mlp --data digits --limit 100 --no-trial > smoke.txt && \
-	   bin/python -c "import netgrain as ng; from netgrain.models import LeNet; G = ng.average_geometry(LeNet, (3, 32, 32), members=2, progress=False); assert G.d == 3072") || exit 1; \
+	  out/package/bin/python -I tests/end_to_end/package_smoke.py || exit 1; \
 	done; echo "both work"
+
+lowest: .venv/.dev-installed  ## the quick tests with the lowest versions of all dependencies but torch (its bound, 2.6, is untested)
+	@$(PYTHON) -m venv --clear out/lowest
+	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/lowest/bin/python --resolution lowest-direct $(TORCH_CONSTRAINT) -e '.[dev]'
+	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 tests
 
 clean:  ## remove the environment and everything made
 	rm -rf .venv out

@@ -11,10 +11,10 @@ from netgrain.auditing.audits import SCHEMA, Audit
 from netgrain.auditing.checks import comparable
 from netgrain.auditing.pages import Document, comparison
 from netgrain.auditing.sections.expected import constant, shown
-from netgrain.auditing.snippets import snippet
 from netgrain.auditing.verdicts import LABELS, Verdict
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.rankings import ranked
+from netgrain.runtime.snippets import snippet
 from netgrain.runtime.versions import __version__
 
 STEP = 3 * 50  # forward passes of one sample that a training step of 50 samples costs: forward, and twice that back

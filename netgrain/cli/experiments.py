@@ -12,8 +12,9 @@ import typer
 
 from netgrain.cli import plan
 from netgrain.cli.options import DataDir, DryRun, Resume, Scale, argument, option, out_folder
-from netgrain.cli.output import Answer, json_file, on_interrupt, plain_table, write_all
-from netgrain.cli.parsing import check_folder, engine_of_the_run
+from netgrain.cli.output import Answer, on_interrupt, plain_table
+from netgrain.cli.parsing import engine_of_the_run
+from netgrain.cli.writing import check_folder, json_file, write_all
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from netgrain.cli.output import Answer, one_sentence_errors
-from netgrain.cli.parsing import check_folder, check_share
+from netgrain.cli.parsing import check_share
+from netgrain.cli.writing import file_ending_in, folder_or_file
 from netgrain.data.formats import format_of, kinds
 from netgrain.models.specs import check_name
 from netgrain.runtime.engines import engine_names
@@ -27,7 +28,7 @@ from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.memory import checked_memory
 
 if TYPE_CHECKING:
-    from netgrain.data.dataset import Dataset, Target
+    from netgrain.data.dataset import Dataset
     from netgrain.runtime.units import Engine
 
 T = TypeVar("T")
@@ -48,9 +49,15 @@ def switch(name: str, text: str) -> Any:
     return typer.Option(name, help=text)
 
 
-def out_folder(text: str) -> Any:
-    """An option that names a folder to write to."""
-    return option("DIR", text, check=check_folder)
+def out_folder(text: str, *suffixes: str) -> Any:
+    """An option that names a folder to write to, or one file with one of these endings."""
+    alone = f" A name that ends in {' or '.join(suffixes)} stands for that file alone." if suffixes else ""
+    return option("DIR|FILE" if suffixes else "DIR", text + alone, check=folder_or_file(*suffixes))
+
+
+def out_file(text: str, *suffixes: str) -> Any:
+    """An option that names a file to write."""
+    return option("FILE", text, check=file_ending_in(*suffixes))
 
 
 def _early(check: Callable[[Any], object] | None) -> Callable[[Any], Any] | None:
@@ -118,6 +125,7 @@ Scale = Annotated[
 Resume = Annotated[bool, switch("--resume", "Finish a stopped run: compute only what is missing.")]
 DryRun = Annotated[bool, switch("--dry-run", "Estimate time and memory from a few units, then stop.")]
 DataDir = Annotated[Path | None, option("DIR", "Folder that holds named data sets (default: $NETGRAIN_DATA).")]
+Numbers = Annotated[Path | None, out_file("Write the numbers of --json there, as .json.", ".json")]
 Json = Annotated[bool, switch("--json", "Print one JSON document and nothing else.")]
 
 
@@ -167,21 +175,29 @@ class DataOptions:
         """The samples, standardised unless --as-is was given or the command takes them as they are."""
         from netgrain.data.sources import load
 
+        return load(self.data, **self._read(seed, standardise))
+
+    def load_with_test(self, seed: int, *, standardise: bool = True) -> tuple[Dataset, Dataset | None]:
+        """The same, with the test part of a source that has one."""
+        from netgrain.data.sources import load_with_test
+
+        return load_with_test(self.data, **self._read(seed, standardise))
+
+    def _read(self, seed: int, standardise: bool) -> dict[str, Any]:
         if self.no_label and self.target is not None:
             raise NetgrainError("--no-label and --target cannot be combined; leave one of them out.")
-        return load(
-            self.data,
-            label=self.label,
-            target="none" if self.no_label else cast("Target | None", self.target),
-            channels=self.channels,
-            standardise=standardise and not self.as_is,
-            size=self.size,
-            limit=self.limit,
-            seed=seed,
-            strict=self.strict,
-            data_dir=self.data_dir,
-            download=self.download,
-        )
+        return {
+            "label": self.label,
+            "target": "none" if self.no_label else self.target,
+            "channels": self.channels,
+            "standardise": standardise and not self.as_is,
+            "size": self.size,
+            "limit": self.limit,
+            "seed": seed,
+            "strict": self.strict,
+            "data_dir": self.data_dir,
+            "download": self.download,
+        }
 
 
 @dataclass(frozen=True)
@@ -200,13 +216,35 @@ class WeightOptions:
 
     def load(self, data: DataOptions, seed: int) -> Dataset:
         """The samples: standardised for fresh networks, as they are for a checkpoint."""
+        return data.load(seed, standardise=self._standardises(data))
+
+    def load_with_test(self, data: DataOptions, seed: int) -> tuple[Dataset, Dataset | None]:
+        """The same, with a test part for a checkpoint, where the source has one."""
+        if self.weights is None:
+            return self.load(data, seed), None
+        return data.load_with_test(seed, standardise=self._standardises(data))
+
+    def _standardises(self, data: DataOptions) -> bool:
         if self.standardise and data.as_is:
             raise NetgrainError("--standardise and --as-is cannot be combined; leave one of them out.")
-        return data.load(seed, standardise=self.weights is None or self.standardise)
+        return self.weights is None or self.standardise
 
 
 @dataclass(frozen=True)
-class EngineOptions:
+class DeviceOptions:
+    """The device of networks that are measured in this process, one after the other."""
+
+    device: Annotated[str | None, option("DEVICE", "cpu, cuda, cuda:1 or mps (default: the best available).")] = None
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Inside, networks are on this device."""
+        with _on_device(self.device):
+            yield
+
+
+@dataclass(frozen=True)
+class EngineOptions(DeviceOptions):
     """Where independent work runs."""
 
     engine: Annotated[
@@ -219,14 +257,13 @@ class EngineOptions:
     ] = None
     workers: Annotated[int | None, option("N", "Number of parallel workers (default: one for each core).")] = None
     address: Annotated[str | None, option("HOST:PORT", "Address of a running Ray cluster, for --engine ray.")] = None
-    device: Annotated[str | None, option("DEVICE", "cpu, cuda, cuda:1 or mps (default: the best available).")] = None
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Inside, sampling, training and sweeps go where these options say."""
         from netgrain.runtime.engine_in_use import using
 
-        with _on_device(self.device), using(self._chosen()):
+        with super().used(), using(self._chosen()):
             yield
 
     def _chosen(self) -> Engine | None:
@@ -253,10 +290,10 @@ def _on_device(text: str | None) -> Iterator[None]:
 # --- from a function to a command -------------------------------------------------------------------------------------
 
 
-def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable[..., None]:
+def as_command(work: Callable[..., Answer], *, where: type[DeviceOptions] | None = None) -> Callable[..., None]:
     """The command of a function: groups spread out to options, --json last, errors in one sentence.
 
-    engine: it takes --engine, --workers, --address and --device, too. A function that has a parameter as_json is told.
+    where: options about the place of the work that it takes, too. A function that has a parameter as_json is told.
     """
     own = inspect.signature(work, eval_str=True)
     groups: dict[str, Any] = {p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)}
@@ -265,7 +302,7 @@ def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable
     def command(**values: Any) -> None:
         as_json = values.pop("as_json")
         with one_sentence_errors():
-            place = _taken(EngineOptions, values).used() if engine else nullcontext()
+            place = nullcontext() if where is None else _taken(where, values).used()
             for name, group in groups.items():
                 values[name] = _taken(group, values)
             if "as_json" in own.parameters:
@@ -278,7 +315,7 @@ def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable
     parameters = []
     for p in own.parameters.values():
         parameters += _options(p.annotation) if p.name in groups else [p] if p.name != "as_json" else []
-    parameters += _options(EngineOptions) if engine else []
+    parameters += [] if where is None else _options(where)
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
     keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     command.__signature__ = own.replace(parameters=keyword, return_annotation=None)  # type: ignore[attr-defined]

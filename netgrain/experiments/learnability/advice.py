@@ -26,7 +26,7 @@ from netgrain.experiments.learnability.trainings import training_outcome
 from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import generator_for
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 
