@@ -99,7 +99,13 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
+def _tutorials(_app: Any, env: Any, *_changes: set[str]) -> list[str]:
+    """The tutorials are read at every build: their outputs change with the library (notebooks.executed keeps them)."""
+    return [name for name in env.found_docs if name.startswith("tutorials/")]
+
+
 def setup(app: Any) -> None:
+    app.connect("env-get-outdated", _tutorials)
     app.connect("autodoc-process-docstring", _escape, priority=100)  # before napoleon
 
 

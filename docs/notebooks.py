@@ -24,6 +24,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "out" / "notebooks"
 STARTS = 3  # of a kernel, before its death is reported
+PAUSE = 2  # seconds before the next start
 SECONDS = 900  # for the start of a kernel and for one cell; they take seconds on an idle machine
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # beside other work, one thread is faster than two
 
@@ -42,7 +43,7 @@ def executed(text: str) -> NotebookNode:
             if start == STARTS:
                 raise
             print(f"the kernel of a tutorial is started again ({error})")
-            time.sleep(2)
+            time.sleep(PAUSE)
     KEPT.mkdir(parents=True, exist_ok=True)
     partial = kept.with_suffix(f".{os.getpid()}")
     nbformat.write(notebook, partial)

@@ -1,5 +1,6 @@
 """What the documents show can be typed: their links, the commands they name, and the runner of all their lines."""
 
+import importlib.util
 import re
 import runpy
 import shlex
@@ -264,3 +265,37 @@ def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
         "index.html links to q.png, and there is no such file",
         "index.html loads https://cdn.org/m.js from another site",
     ]
+
+
+def test_a_tutorial_is_run_again_if_its_kernel_dies_and_kept_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jupytext", reason="the site's tools are not installed: make docs")
+    DeadKernelError = pytest.importorskip("nbclient.exceptions").DeadKernelError
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    notebooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebooks)
+    runs: list[Any] = []
+
+    def dies(times: int) -> Any:
+        def run(notebook: Any) -> Any:
+            runs.append(notebook)
+            if len(runs) <= times:
+                raise DeadKernelError("Kernel died")
+            return notebook
+
+        return run
+
+    monkeypatch.setattr(notebooks, "KEPT", tmp_path)
+    monkeypatch.setattr(notebooks, "PAUSE", 0)
+    monkeypatch.setattr(notebooks, "_run", dies(2))
+    assert notebooks.executed("# %%\n1 + 1\n").cells[0].source == "1 + 1"
+    assert notebooks.executed("# %%\n1 + 1\n").cells[0].source == "1 + 1"
+    assert len(runs) == 3  # the second call read what was kept
+    monkeypatch.setattr(notebooks, "_run", dies(10))
+    runs.clear()
+    with pytest.raises(DeadKernelError):
+        notebooks.executed("# %%\n2 + 2\n")
+    assert len(runs) == 3
