@@ -32,7 +32,8 @@ def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:
     if G.full_trace is not None:
         raise NetgrainError(
             f"only {len(G.eigenvalues)} leading directions of this geometry (d = {G.d}) were kept, so the gain of a "
-            "given direction is not known; use a smaller input."
+            "given direction is not known; ask for fewer members, whose gradients fit the memory, or use a smaller "
+            "input."
         )
     if G.trace.value <= 0:
         raise NetgrainError(
