@@ -109,6 +109,7 @@ bench: .venv/.vision-installed  ## measure speed and error against plain referen
 	@$(BIN)/python benchmarks/large_input.py --out out/bench
 	@$(BIN)/python benchmarks/evolution.py --out out/bench
 	@$(BIN)/python benchmarks/complexity.py --out out/bench
+	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/audit.py --out out/bench
 	@PYTHONPATH=.venv/vision $(BIN)/python benchmarks/learnability.py --large resnet50 vit_small_patch16_224 --out out/bench
 	@$(BIN)/python benchmarks/groups.py
 	@$(BIN)/python benchmarks/limit.py --out out/bench

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from netgrain.auditing.axes import axes_of
 from netgrain.auditing.checks import check_options, checked_test
-from netgrain.auditing.effort import effort_for
+from netgrain.auditing.effort import effort_for, threads_for
 from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.measured_data import SAMPLES, MeasuredData, family_of, measured_data
 from netgrain.auditing.pages import Document, page
@@ -222,7 +222,7 @@ def audit(
     header = _header(found, name or type(found.first).__name__, data=data, note=note, features=features, seed=seed)
     header["network"] = {**_costs(reading), "given": network is not None, "family_known": known, "quick": quick}
     left_out = SLOW if quick else frozenset()
-    with Bar("audit", 4 + len(sections()) - len(left_out), progress) as bar:
+    with threads_for(reading), Bar("audit", 4 + len(sections()) - len(left_out), progress) as bar:
         bar.advance(0, note="expected score")
         score = _expected(network or family, found, reading, trial=trial, quick=quick, seed=seed)
         bar.advance(note="geometry")

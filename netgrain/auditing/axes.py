@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from netgrain.geometry.forms import Form
+from netgrain.geometry.probed import Probed
 from netgrain.geometry.spectrum import FULL_LIMIT, NULL, blocks_of, decompose
 from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.value import Geometry
@@ -34,6 +37,7 @@ class Axes:
     leading: int  # so many of them, from the first, carry 99 % of the trace; all of them where that takes more
     known: int  # so many eigenvalues are above the noise of the sample; all of them where nothing was sampled
     whole: float | None = None  # tr G, where there are more directions than these
+    measured_apart: bool = False  # found on some networks of a sample, their strength measured on the others
 
     @property
     def d(self) -> int:
@@ -109,25 +113,61 @@ def axes_of(G: Geometry) -> Axes:
 
 
 def _first_of(G: Geometry, why: str) -> Axes:
-    """The leading directions of a geometry that has too many for a whole basis."""
+    """The leading directions of a geometry that has too many for a whole basis.
+
+    Those of a sample are found on three quarters of its networks and measured on the others. The eigenvalues of the
+    sample itself are too large: directions that are chosen as its strongest follow its noise, too.
+    """
     trace = G.trace.value
     if not trace > 0:
         return Axes.of(torch.zeros(1), torch.zeros(1, G.d), [(0, 1)], why=why)
-    form = G.form
-    copies = form.copies if isinstance(form, Kronecker) else 1
-    core = decompose(form.core if isinstance(form, Kronecker) else form, math.ceil(FEW / copies))
+    whole = G.form.core if isinstance(G.form, Kronecker) else G.form
+    copies = G.d // whole.size
+    first, second = _apart(whole)
+    core = decompose(whole if first is None else first, math.ceil(FEW / copies))
     count = min(FEW, len(core.values) * copies)
-    values = core.values.clamp(min=0).repeat_interleave(copies)[:count]
+    own = core.values.clamp(min=0)
+    known = 0 if G.fidelity < RESEMBLES else count  # NaN where nothing was sampled
+    if second is not None:
+        # relative to their sums: single networks may be many times as steep as others
+        share = (second.energies(core.vectors) / second.trace()).clamp(min=0)
+        own = torch.tensor(descending(share.tolist()), dtype=torch.float64) * whole.trace()
+    values = own.repeat_interleave(copies)[:count]
     vectors = core.vectors[:count]
-    if isinstance(form, Kronecker):
-        places, vectors = form.order.reshape(copies, -1), torch.zeros(count, G.d, dtype=torch.float64)
+    if isinstance(G.form, Kronecker):
+        places, vectors = G.form.order.reshape(copies, -1), torch.zeros(count, G.d, dtype=torch.float64)
         for row in range(count):
             index, copy = divmod(row, copies)
             vectors[row, places[copy]] = core.vectors[index]
     blocks = [(b.start, b.stop) for b in blocks_of(values)]
-    known = 0 if G.fidelity < RESEMBLES else count  # NaN where nothing was sampled
-    whole = max(trace, float(values.sum()))
-    return Axes.of(values, vectors, blocks, known, whole=whole, why=why)
+    found = Axes.of(values, vectors, blocks, known, whole=max(trace, float(values.sum())), why=why)
+    return replace(found, measured_apart=second is not None)
+
+
+def _apart(form: Form) -> tuple[Form | None, Form | None]:
+    """Three quarters of the networks of a sample and the others; None where it is not held network by network."""
+    form = form.batched()
+    if form.parts < 2 or (isinstance(form, Probed) and not form.holds_parts):
+        return None, None
+    held_out = range(0, form.parts, HELD_OUT)
+    first, second = form.subset([i for i in range(form.parts) if i not in held_out]), form.subset(held_out)
+    return (first, second) if min(first.trace(), second.trace()) > 0 else (None, None)
+
+
+def descending(values: Sequence[float]) -> list[float]:
+    """Numbers that should descend, where they do not replaced by the mean of neighbours; sums stay.
+
+    >>> descending([3.0, 1.0, 2.0, 0.0])
+    [3.0, 1.5, 1.5, 0.0]
+    """
+    runs: list[tuple[float, int]] = []  # mean and length
+    for value in values:
+        mean, length = value, 1
+        while runs and runs[-1][0] <= mean:
+            before, many = runs.pop()
+            mean, length = (mean * length + before * many) / (length + many), length + many
+        runs.append((mean, length))
+    return [mean for mean, length in runs for _ in range(length)]
 
 
 def known_of(G: Geometry) -> int:
@@ -145,17 +185,16 @@ def known_of(G: Geometry) -> int:
         return G.d
     form = G.form.core if isinstance(G.form, Kronecker) else G.form
     copies = G.d // form.size
-    form = form.batched()
-    if form.parts < 2:
-        return 0 if form.parts and G.method == "sampled" else G.d
-    held_out = range(0, form.parts, HELD_OUT)
-    first, second = form.subset([i for i in range(form.parts) if i not in held_out]), form.subset(held_out)
-    if not min(first.trace(), second.trace()) > 0:
+    parts = form.batched().parts
+    if parts < 2:
+        return 0 if parts and G.method == "sampled" else G.d
+    first, second = _apart(form)
+    if first is None or second is None:
         return G.d
     spectrum = decompose(first)
     # both relative to their sums: single networks may be many times as steep as others
     here = spectrum.values / first.trace()
-    there = (spectrum.vectors * second.matvec(spectrum.vectors)).sum(1) / second.trace()
+    there = second.energies(spectrum.vectors) / second.trace()
     start = 0
     while start < len(there):
         stop = min(max(start + NEIGHBOURS, round(start * RATIO)), len(there))

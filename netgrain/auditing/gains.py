@@ -32,7 +32,8 @@ def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:
     if G.full_trace is not None:
         raise NetgrainError(
             f"only {len(G.eigenvalues)} leading directions of this geometry (d = {G.d}) were kept, so the gain of a "
-            "given direction is not known; use a smaller input."
+            "given direction is not known; ask for fewer members, whose gradients fit the memory, or use a smaller "
+            "input."
         )
     if G.trace.value <= 0:
         raise NetgrainError(
@@ -42,11 +43,11 @@ def relative_gains(G: Geometry, U: Tensor) -> tuple[Tensor, Tensor]:
     flat = U.reshape(len(U), G.d).double()
     flat = flat / torch.linalg.vector_norm(flat, dim=1, keepdim=True)
     trace = G.form.trace()
-    gains = (flat * G.form.matvec(flat)).sum(1) * (G.d / trace)
+    gains = G.form.energies(flat) * (G.d / trace)
     form = G.form.batched()
     if form.parts < 2:
         return gains, torch.full_like(gains, torch.nan if form.parts else 0.0)
-    along = torch.stack([(flat * form.part(i).matvec(flat)).sum(1) for i in range(form.parts)])  # (parts, k)
+    along = torch.stack([form.part(i).energies(flat) for i in range(form.parts)])  # (parts, k)
     traces = torch.as_tensor(form.part_traces()).double()
     weights = form.counts.double() / form.counts.sum()
     # the error of a ratio of means, linearised

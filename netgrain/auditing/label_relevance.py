@@ -90,13 +90,16 @@ def relevance(axes: Axes, X: Tensor, y: Tensor | None, *, seed: int = 0, samples
     coordinates = torch.cat([some.double() @ axes.vectors.T for some in X.split(max(1, 2**24 // axes.d))])
     inside = _LeadingAndRest(axes.vectors[: axes.leading], X.shape[1:])
     variances = variance_energies(X, inside, seed=seed)
-    variance, spectrum = coordinates.var(0, correction=0), _spectrum(X, axes, coordinates)
+    few = axes.complete and axes.d <= len(X)
+    products = coordinates[:, :0] if few else _products(X)  # used by the spectrum and by the linear rule
+    variance = coordinates.var(0, correction=0)
+    spectrum = _spectrum(axes, len(X), coordinates.T @ coordinates if few else products)
     by_class = y is not None and not numbers
     found = (
         dependence(coordinates, y, seed=seed) if by_class and axes.complete and y is not None else Dependence.nothing()
     )
     share, reaction = found.located(axes.values, axes.leading, axes.mean) if found.without else (UNKNOWN, UNKNOWN)
-    linear, by_count = _linear(axes, X, coordinates, y) if by_class and y is not None else (_no_rule(), {})
+    linear, by_count = _linear(axes, coordinates, y, products) if by_class and y is not None else (_no_rule(), {})
     return Relevance(
         samples=len(X),
         variance=variance,
@@ -173,11 +176,9 @@ def _means_inside(X: Tensor, y: Tensor | None, inside: _LeadingAndRest, numbers:
     return Estimate(min(max(share.value, 0.0), 1.0), share.stderr, PARTS)
 
 
-def _spectrum(X: Tensor, axes: Axes, coordinates: Tensor) -> Tensor:
-    """Eigenvalues of the covariance of centred samples, as many as there are axes."""
-    small = coordinates if axes.complete and axes.d <= len(X) else None
-    gram = _products(X) if small is None else small.T @ small
-    values = torch.linalg.eigvalsh(gram).flip(0).clamp(min=0) / len(X)
+def _spectrum(axes: Axes, n: int, gram: Tensor) -> Tensor:
+    """Eigenvalues of the covariance of n centred samples, as many as there are axes, from products of all pairs."""
+    values = torch.linalg.eigvalsh(gram).flip(0).clamp(min=0) / n
     out = torch.zeros(len(axes.values), dtype=torch.float64)
     out[: len(values)] = values[: len(out)]
     return out
@@ -215,9 +216,11 @@ def _no_rule() -> dict[str, Estimate]:
     return dict.fromkeys(("all", "leading", "weak"), UNKNOWN)
 
 
-def _linear(axes: Axes, X: Tensor, coordinates: Tensor, y: Tensor) -> tuple[dict[str, Estimate], dict[int, Estimate]]:
+def _linear(
+    axes: Axes, coordinates: Tensor, y: Tensor, products: Tensor
+) -> tuple[dict[str, Estimate], dict[int, Estimate]]:
     """Accuracy of the linear rule in all, leading and weak directions, and in fewer and fewer leading ones."""
-    n, k = len(X), axes.leading
+    n, k = len(coordinates), axes.leading
     halves = torch.arange(n // 2), torch.arange(n // 2, n)
     cumulative = axes.values.cumsum(0) / axes.trace
     some = {int((cumulative < share).sum()) + 1 for share in DROPPED if float(cumulative[-1]) >= share}
@@ -229,13 +232,9 @@ def _linear(axes: Axes, X: Tensor, coordinates: Tensor, y: Tensor) -> tuple[dict
         share = linear_accuracy(part, y, halves)
         return Estimate(share, math.sqrt(share * (1 - share) / n), n)
 
-    whole = Part.of(coordinates) if axes.complete else Part(axes.d, products=_products(X))
+    whole = Part.of(coordinates) if axes.complete else Part(axes.d, products=products)
     first = coordinates[:, :k]
-    if axes.complete:
-        weak = Part.of(coordinates[:, k:])
-    else:
-        assert whole.products is not None
-        weak = Part(axes.d - k, products=whole.products - first @ first.T)
+    rest = Part.of(coordinates[:, k:]) if axes.complete else Part(axes.d - k, products=products - first @ first.T)
     leading = accuracy(Part.of(first))
     by_count = {m: accuracy(Part.of(coordinates[:, :m])) for m in counts}
-    return {"all": accuracy(whole), "leading": leading, "weak": accuracy(weak)}, by_count | {k: leading}
+    return {"all": accuracy(whole), "leading": leading, "weak": accuracy(rest)}, by_count | {k: leading}

@@ -35,8 +35,11 @@ from netgrain.families.members import Family
 from netgrain.families.outputs import Output
 from netgrain.families.prepared import prepared
 from netgrain.families.probes import Probe
+from netgrain.families.reading import read
+from netgrain.families.sizes import operations
 from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.spectrum import FULL_LIMIT
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
@@ -45,6 +48,9 @@ from netgrain.runtime.snippets import snippet
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among
+LOOKED_AT, FEWEST_LOOKED_AT = 32, 2  # networks that are looked at layer by layer
+PASSES = 18  # through each of them: two for the pattern and for each of eight random ones
+WORK = 2e12  # operations of all of them: a minute or two of one core
 SIGMAS = 2.0  # how far a gain may be off when the words around it are named
 SAME = 1e-6  # relative: eigenvalues closer than this to uᵀGu are equal to it
 
@@ -186,7 +192,7 @@ def visible(
     probes: int | None = None,
     first_layer: Literal["auto", "never", "always"] = "auto",
     layers: bool = True,
-    layer_members: int = 32,
+    layer_members: int | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     progress: bool | None = None,
@@ -222,8 +228,8 @@ def visible(
         Whether sampling averages over the first layer exactly.
     layers : bool, default True
         Look for the layer that loses the pattern.
-    layer_members : int, default 32
-        Number of networks to look for it with.
+    layer_members : int, optional
+        Number of networks to look for it with: 32, and of large networks as many as a fixed cost allows, at least 2.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -281,8 +287,14 @@ def visible(
     else:
         asked = {"probe": probe, "members": members, "tolerance": tolerance, "probes": probes}
         _check_not_asked({**asked, "method": method, "first_layer": first_layer, "output": output})
-    (gain,) = gain_estimates(G, u[None])
-    profile = layer_profile(make, u[None], members=layer_members, probe=probe, seed=seed) if layers else None
+    gain = None if G.truncated and layers else gain_estimates(G, u[None])[0]
+    profile = None
+    if layers:
+        looked_at = _affordable(make, shape, seed) if layer_members is None else layer_members
+        profile = layer_profile(make, u[None], members=looked_at, probe=probe, seed=seed)
+        # where only leading directions of G were kept, the networks that were looked at know it
+        gain = profile.gain(0, profile.names[-1]) if gain is None else gain
+    assert gain is not None
     return Visibility(
         direction=u,
         gain=gain,
@@ -294,6 +306,12 @@ def visible(
     )
 
 
+def _affordable(make: Family, shape: tuple[int, ...], seed: int) -> int:
+    """Networks to be looked at layer by layer: the pattern and some random ones pass each of them twice."""
+    each = operations(read(make, shape, seed)) * PASSES
+    return max(FEWEST_LOOKED_AT, min(LOOKED_AT, int(WORK / each)))
+
+
 def _check_not_asked(options: Mapping[str, Any]) -> None:
     """Options of making G are refused where G is given."""
     if asked := [name for name, value in options.items() if value not in (None, "auto", "all")]:
@@ -301,19 +319,38 @@ def _check_not_asked(options: Mapping[str, Any]) -> None:
 
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:
-    """P(g(v) < gain) for v uniform on the sphere, from RANDOM draws."""
+    """P(g(v) < gain) for v uniform on the sphere, from RANDOM draws; of a large input from their mean and variance."""
+    if G.d > FULL_LIMIT:
+        return among_random_of_many(gain, G.d, G.effective_rank.value)
     generator = generator_for(seed, "random directions", G.d)
     below, pieces = 0, math.ceil(RANDOM / 100)
     for _ in range(pieces):
         v = torch.randn(100, G.d, generator=generator, dtype=torch.float64)
-        found = (v * G.form.matvec(v)).sum(1) / v.square().sum(1) * (G.d / G.form.trace())
+        found = G.form.energies(v) / v.square().sum(1) * (G.d / G.form.trace())
         below += int((found < gain * (1 - SAME)).sum())
     return below / (100 * pieces)
 
 
+def among_random_of_many(gain: float, d: int, rank: float) -> float:
+    """P(g(v) < gain) in many dimensions, by a gamma distribution with the mean and the variance of g.
+
+    For v uniform on the sphere g = vᵀGv · d / tr G has mean 1 and variance 2 (d / rank − 1) / (d + 2), rank being
+    (tr G)² / ‖G‖².
+
+    >>> round(among_random_of_many(1.0, 10_000, 100.0), 2), among_random_of_many(0.9, 10_000, 10_000.0)
+    (0.53, 0.0)
+    """
+    from scipy.special import gammainc
+
+    variance = 2 * (d / rank - 1) / (d + 2)
+    if not variance > SAME**2:
+        return float(gain > 1 + SAME)
+    return float(gammainc(1 / variance, gain / variance))
+
+
 def _among_eigenvalues(G: Geometry, gain: float) -> float:
     """The share of eigenvalues below gain · tr G / d, each block of equal ones with its multiplicity."""
-    level = gain * G.form.trace() / G.d
+    level = gain * (G.trace.value if G.truncated else G.form.trace()) / G.d
     blocks = G.blocks()
     top = blocks[0].value
     margin = max(SAME * level, ROUNDING * top)

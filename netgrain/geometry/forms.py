@@ -52,6 +52,11 @@ class Form(ABC):
     def matvec(self, V: Tensor) -> Tensor:
         """G v for every row v of V, shapes (batch, size)."""
 
+    def energies(self, V: Tensor) -> Tensor:
+        """vᵀGv for every row v of V, shape (batch,)."""
+        V = V.double()
+        return (V * self.matvec(V)).sum(1)
+
     @abstractmethod
     def trace(self) -> float: ...
 
@@ -269,6 +274,15 @@ class Factored(Form):
             rows = rows.double()
             out += (V @ rows.T) @ rows
         return out * self.weight
+
+    def energies(self, V: Tensor) -> Tensor:
+        V = V.double()
+        if self.size <= min(DENSE_LIMIT, len(V) // 2):
+            return (V * (V @ self.dense())).sum(1)
+        total = torch.zeros(len(V), dtype=torch.float64)
+        for rows in in_slices(self.rows):
+            total += (V @ rows.double().T).square().sum(1)
+        return total * self.weight
 
     def _row_sums(self, values: Tensor) -> Tensor:
         """Sum the last axis, one number per row, over the rows of each part."""

@@ -98,6 +98,9 @@ class Probed(Form):
     def matvec(self, V: Tensor) -> Tensor:
         return self.whole.matvec(V)
 
+    def energies(self, V: Tensor) -> Tensor:
+        return self.whole.energies(V)
+
     def trace(self) -> float:
         return float((self.traces * self.per_part).sum() / self.per_part.sum())
 

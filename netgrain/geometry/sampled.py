@@ -103,6 +103,9 @@ def sampled(reading: Reading, asked: Options) -> Geometry:
     bar = Bar(f"sampling {about.model}", asked.members, asked.progress)
     stops = schedule(asked.members)
     if large and asked.members is None:
+        if not known:  # how large a member is tells how many fit
+            known = list(stream.map(range(LARGE_START), LARGE_START))
+            stream.known = known
         affordable = _most_members(reading, count) if asked.tolerance is None else None
         stops = schedule(None, first=LARGE_START, most=_within_memory(affordable, known))
     give_up = large and asked.tolerance is None

@@ -38,7 +38,7 @@ def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
     Raises
     ------
     NetgrainError
-        If the samples have another shape than the inputs of G.
+        If the samples have another shape than the inputs of G, or if only leading directions of G were kept.
 
     See Also
     --------
@@ -53,7 +53,13 @@ def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
     >>> score(G, X, centre=torch.tensor([1.0, 1.0])).tolist()  # the last sample is the mean itself
     [1.0, 2.0, nan]
     """
-    return G.score(centred(_fitting(G, X), centre))
+    X = _fitting(G, X)
+    if G.truncated:
+        raise NetgrainError(
+            f"only {len(G.eigenvalues)} leading directions of this geometry (d = {G.d}) were kept, which is too little "
+            "for a score; ask for fewer members, whose gradients fit the memory, or for a tolerance."
+        )
+    return G.score(centred(X, centre))
 
 
 def centred(X: Tensor, centre: bool | Tensor = True) -> Tensor:

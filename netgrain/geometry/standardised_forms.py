@@ -157,6 +157,11 @@ class Contrasts(Form):
         contrasts = self.contrast.matvec(along[1:].flatten(0, 1)).reshape(along[1:].shape)
         return self.from_channels(torch.cat([mean[None], contrasts]))
 
+    def energies(self, V: Tensor) -> Tensor:
+        along = self.into_channels(V.double())
+        found = self.contrast.energies(along[1:].flatten(0, 1)).reshape(along.shape[0] - 1, -1).sum(0)
+        return found if self.mean is None else found + self.mean.energies(along[0])
+
     def trace(self) -> float:
         return sum(n * form.trace() for n, form in self.blocks)
 

@@ -465,7 +465,7 @@ class Geometry(SymmetricMatrix):
         scores = []
         for rows in in_slices(X.reshape(len(X), -1)):
             flat = self._flat(rows)
-            scores.append((flat * self.form.matvec(flat)).sum(1) / flat.square().sum(1))
+            scores.append(self.form.energies(flat) / flat.square().sum(1))
         return torch.cat(scores)
 
     # --- files and pictures -----------------------------------------------------------------------------------

@@ -85,7 +85,29 @@ def test_copies_of_channels_and_the_noise_of_a_large_sample() -> None:
     G = ng.average_geometry(make, (3, 8, 8))
     axes = axes_of(G)
     assert torch.allclose(axes.vectors @ axes.vectors.T, torch.eye(8, dtype=torch.float64), atol=1e-6)
-    torch.testing.assert_close((axes.vectors * G.matvec(axes.vectors)).sum(1), axes.values)
+    if not axes.measured_apart:
+        torch.testing.assert_close((axes.vectors * G.matvec(axes.vectors)).sum(1), axes.values)
     drawn = torch.randn(6, 4, 120, generator=torch.Generator().manual_seed(1))
     sampled = ng.Geometry(Factored.of_members(drawn, 1 / 4), (120,), Provenance("sampled", members=6))
     assert axes_of(sampled).known == 0
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_the_strength_of_the_leading_directions_of_a_large_sample_is_not_too_large() -> None:
+    """Gaussian rows with a known covariance: the sample's own eigenvalues are too large, those of the axes are not."""
+    truth = torch.full((400,), 0.5, dtype=torch.float64)
+    truth[:4] = torch.tensor([40.0, 30.0, 20.0, 10.0])
+    generator = torch.Generator().manual_seed(3)
+    own, found, real = (torch.zeros(8, dtype=torch.float64) for _ in range(3))
+    for _ in range(20):
+        drawn = torch.randn(8, 6, 400, generator=generator) * truth.sqrt().float()
+        G = ng.Geometry(Factored.of_members(drawn, 1 / 6), (400,), Provenance("sampled", members=8))
+        axes = axes_of(G)
+        assert axes.measured_apart
+        assert bool((axes.values.diff() <= 0).all())
+        own += G.eigenvalues[:8] / G.trace.value / 20
+        found += axes.values / axes.trace / 20
+        real += (axes.vectors.square() @ truth) / truth.sum() / 20  # of the same directions
+    assert float(own.sum()) > 1.4 * float(truth.sort(descending=True).values[:8].sum() / truth.sum())
+    assert float(found.sum()) == pytest.approx(float(real.sum()), rel=0.03)
+    torch.testing.assert_close(found[:4], real[:4], rtol=0.15, atol=0.0)

@@ -10,8 +10,18 @@ import torch
 from torch import nn
 
 from netgrain import Geometry, average_geometry
-from netgrain.auditing.signals import RANDOM, STRONG, VERY_WEAK, WEAK, Visibility, visible, word_for
+from netgrain.auditing.signals import (
+    RANDOM,
+    STRONG,
+    VERY_WEAK,
+    WEAK,
+    Visibility,
+    among_random_of_many,
+    visible,
+    word_for,
+)
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.memory import within
 
 DIAGONAL = Geometry.from_matrix(torch.diag(torch.tensor([3.0, 1.0, 0.0, 0.0])))
 SHAPE = (1, 8, 8)
@@ -149,3 +159,28 @@ def test_the_words_within_the_error_are_named() -> None:
 def test_what_is_wrong_is_said(signal: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises(NetgrainError, match=said):
         visible(flat, signal, **options)
+
+
+@pytest.mark.parametrize("decay", [0.02, 0.0005])
+def test_the_rank_among_random_directions_of_a_large_input_is_that_of_drawn_ones(decay: float) -> None:
+    d = 3000
+    values = torch.exp(-decay * torch.arange(d, dtype=torch.float64))
+    v = torch.randn(2000, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    drawn = (v.square() @ values) / v.square().sum(1) * (d / values.sum())
+    rank = float(values.sum() ** 2 / values.square().sum())
+    for share in (0.1, 0.5, 0.9):
+        assert among_random_of_many(float(drawn.quantile(share)), d, rank) == pytest.approx(share, abs=0.04)
+
+
+def test_of_a_large_input_whose_gradients_do_not_fit_the_networks_tell_the_gain() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 40 * 40, 2))
+
+    with within("1 MB"):
+        found = visible(make, torch.ones(3, 40, 40), members=20, first_layer="never", layer_members=24)
+    assert found.G.truncated
+    assert 0 < found.gain.stderr < 0.5
+    assert abs(found.gain.value - 1) < 4 * found.gain.stderr
+    assert 0 <= found.among_random <= 1
+    with pytest.raises(NetgrainError, match="fewer members"):
+        visible(make, torch.ones(3, 40, 40), G=found.G, layers=False)

@@ -74,6 +74,18 @@ def test_matvec_trace_and_norms_equal_the_dense_ones(form: Form) -> None:
     torch.testing.assert_close(form.part_norms2(), torch.stack([p.square().sum() for p in parts]), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("vectors", [3, 40])
+def test_energies_are_products_from_both_sides(form: Form, vectors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    V = torch.randn(vectors, form.size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    expected = (V @ form.dense() * V).sum(1)
+    torch.testing.assert_close(form.energies(V), expected, rtol=1e-6, atol=1e-6)
+    # as of large inputs: a few windows and a few rows at a time
+    for name, value in {"DENSE_LIMIT": 0, "WINDOWS": 400, "ROWS": 5}.items():
+        monkeypatch.setattr(f"netgrain.geometry.structured_forms.{name}", value)
+    torch.testing.assert_close(form.energies(V), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(form.matvec(V), V @ form.dense(), rtol=1e-6, atol=1e-6)
+
+
 def test_products_between_forms_of_every_kind(form: Form) -> None:
     for name, other in forms().items():
         if other.size != form.size:

@@ -36,6 +36,10 @@ FEW_MEANS = (
     "of the network's average geometry. Along each of the others the output of a fresh network reacts less. That says "
     "nothing about what training reaches: networks do learn from weak directions."
 )
+APART_MEANS = (
+    "They were found on three quarters of the random networks, and their strength was measured on the others, so that "
+    "the noise of the sample does not make it larger."
+)
 LEADING_MEANS = (
     "The leading directions are the strongest ones that together carry 99 % of the network's average geometry "
     "(directions of equal strength are never separated). To the others, the weak ones, the output of a fresh network "
@@ -68,7 +72,8 @@ def meaning_of_leading(axes: Axes) -> str:
     """What the leading directions are, in a sentence."""
     if axes.complete:
         return LEADING_MEANS
-    return FEW_MEANS.format(count=axes.leading, share=f"{100 * axes.leading_share:.0f} %")
+    found = FEW_MEANS.format(count=axes.leading, share=f"{100 * axes.leading_share:.0f} %")
+    return f"{found} {APART_MEANS}" if axes.measured_apart else found
 
 
 def _geometry(subject: Subject) -> dict[str, Any]:

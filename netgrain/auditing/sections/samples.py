@@ -9,15 +9,17 @@ from torch import Tensor
 
 from netgrain.auditing import pictures
 from netgrain.auditing.sections.contract import Figure, Report, Section, Sentence, Subject, number, numbers, said
-from netgrain.geometry.scores import best, score
+from netgrain.geometry.form_costs import multiplications
+from netgrain.geometry.scores import best, centred
 from netgrain.geometry.spectrum import FULL_LIMIT
+from netgrain.geometry.value import Geometry
 
 BINS = 20
 SAMPLES_SHOWN = 6  # best and worst of each class
 CLASSES_SHOWN = 20
 SAMPLES = 2000  # that are scored at least
-FEW = 200  # the same of inputs of more than FULL_LIMIT entries
-PRODUCTS = 5 * 10**10  # multiplications, as many as more samples may take
+FEW = 40  # the same of inputs of more than FULL_LIMIT entries
+PRODUCTS = 25 * 10**10  # multiplications, as many as more samples may take: 10 to 20 s of one core
 ALL = "all"  # the name of the one group of samples without classes
 
 
@@ -26,12 +28,12 @@ def measure(subject: Subject) -> dict[str, Any]:
 
     Of many samples some are scored, chosen by the seed.
     """
-    rows = subject.some_rows(scored(subject.X), "audit scores").sort().values
+    rows = subject.some_rows(scored(subject.X, subject.G), "audit scores").sort().values
     X, y, G, names = subject.X[rows], subject.groups[rows], subject.G, subject.classes
     places = rows if subject.rows is None else subject.rows[rows]  # among the samples that were given
     mean = X.mean(0, dtype=torch.float64).float()
     # relative to a random direction; about the mean: what all share would weigh most in faint ones
-    raw = score(G, X, centre=mean)
+    raw = G.score(centred(X, mean))
     scores = torch.nan_to_num(raw) / (G.trace.value / G.d)
     edges, counts = _histogram(scores, y, len(names))
     usable = (~raw.isnan()).nonzero()[:, 0]  # the mean itself has no score and is dropped
@@ -44,15 +46,16 @@ def measure(subject: Subject) -> dict[str, Any]:
             "keep": subject.keep,
             "centred": True,
             "scored": len(X),
+            "directions": len(G.eigenvalues) if G.truncated else None,  # None: all of them count
             "kept": places[kept].tolist(),
         }
     }
 
 
-def scored(X: Tensor) -> int:
+def scored(X: Tensor, G: Geometry) -> int:
     """How many samples are scored: all of them where that takes few multiplications, and a stated number at least."""
-    d = X[0].numel()
-    return min(len(X), max(SAMPLES if d <= FULL_LIMIT else FEW, PRODUCTS // d**2))
+    few = SAMPLES if G.d <= FULL_LIMIT else FEW
+    return min(len(X), max(few, PRODUCTS // multiplications(G.form)))
 
 
 def _histogram(scores: Tensor, y: Tensor, classes: int) -> tuple[Tensor, list[list[int]]]:
@@ -89,6 +92,8 @@ def sentences(report: Report) -> list[Sentence]:
     total = report["data"]["samples"]
     some = samples.get("scored", total)
     who = f"{some} samples" if some == total else f"{some} samples (of {total}, chosen by the seed)"
+    known = samples.get("directions")
+    few = f" Only its part along the {known} leading directions is known here, and counted." if known else ""
     each = " of each class" if len(samples["classes"]) > 1 else ""
     return [
         said(
@@ -97,7 +102,7 @@ def sentences(report: Report) -> list[Sentence]:
             "A sample's score is xᵀGx / ‖x‖² relative to a random direction, x being the sample minus the mean "
             "of all samples: how strongly fresh networks react along it. What all samples share would otherwise weigh "
             "most in faint ones. The list of kept samples can be downloaded under Samples; whether pruning by scores "
-            "helps was measured in docs/reproduction.md (tables 1 and 2, scores without subtracting the mean).",
+            f"helps was measured in docs/reproduction.md (tables 1 and 2, scores without subtracting the mean).{few}",
         )
     ]
 

@@ -35,10 +35,13 @@ from netgrain.auditing.sections.contract import (
     with_error,
 )
 from netgrain.families.members import member, trained_model
+from netgrain.families.reading import read
+from netgrain.families.sizes import operations
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.errors import NetgrainError
 
-MEMBERS = 8
+MEMBERS, FEWEST_MEMBERS = 8, 4
+WORK = 2e11  # floating-point operations of all passes: about 5 s of one core
 MOST_POINTS = 32  # samples for each network
 LARGE = 2**17  # numbers in the samples of one network, from which on there are fewer of them
 SAMPLES = 2000  # behind variance and labels
@@ -56,7 +59,8 @@ def measure(subject: Subject) -> dict[str, Any]:
     bands = bands_of(subject.shape, subject.features)
     if bands is None:
         return {"scales": None}
-    fresh = _reaction(subject, (member(subject.make, subject.seed, i, subject.device) for i in range(MEMBERS)), bands)
+    members = affordable(operations(read(subject.make, subject.shape, subject.seed)), points_for(subject.X))
+    fresh = _reaction(subject, (member(subject.make, subject.seed, i, subject.device) for i in range(members)), bands)
     if fresh is None:
         return {"scales": None}
     trained = None
@@ -77,7 +81,7 @@ def measure(subject: Subject) -> dict[str, Any]:
         "scales": {
             "kind": bands.kind,
             "unit": bands.unit,
-            "members": MEMBERS,
+            "members": members,
             "points": points_for(subject.X),
             "samples": len(X),
             "target": target_of(subject.y),
@@ -94,6 +98,15 @@ def _reaction(subject: Subject, models: Iterable[nn.Module], bands: Bands) -> En
         return gradient_energies(models, subject.X, bands, points=points_for(subject.X), seed=subject.seed)
     except NetgrainError:
         return None
+
+
+def affordable(operations: float, points: int) -> int:
+    """Networks that the budget allows: a pass forward and one back at each point.
+
+    >>> affordable(1e8, 32), affordable(8e9, 4)
+    (8, 4)
+    """
+    return max(FEWEST_MEMBERS, min(MEMBERS, int(WORK / (2 * operations * points))))
 
 
 def points_for(X: Tensor) -> int:
