@@ -150,7 +150,7 @@ package: .venv/.dev-installed  ## sdist and wheel into dist/, each installed int
 	  out/package/bin/python -I tests/end_to_end/package_smoke.py || exit 1; \
 	done; echo "both work"
 
-lowest: .venv/.dev-installed  ## the quick tests with the lowest versions of all dependencies but torch (its bound, 2.6, is untested)
+lowest: .venv/.dev-installed  ## the quick tests with the lowest versions of all dependencies but torch (see pyproject.toml)
 	@$(PYTHON) -m venv --clear out/lowest
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/python -m uv pip install --quiet --python out/lowest/bin/python --resolution lowest-direct $(TORCH_CONSTRAINT) -e '.[dev]'
 	@OMP_NUM_THREADS=1 out/lowest/bin/python -m pytest -m quick -n 2 -W ignore::DeprecationWarning tests

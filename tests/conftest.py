@@ -27,10 +27,11 @@ SLOW = {
         "test_more_random_modules",
         "test_norms_over_groups_of_two_and_three_channels",
     ),
+    "tests/experiments/learnability/test_pretrained.py": ("test_units_of_a_run",),
     "tests/experiments/test_contract.py": tuple(
         f"test_contract[{name}]"
         for name in (
-            *("fig1", "fig2", "fig3", "fig4", "fig8", "fig9", "fig10", "fig12", "fig14", "probes"),
+            *("fig1", "fig2", "fig3", "fig4", "fig8", "fig9", "fig10", "fig12", "fig14", "probes", "pretrained"),
             *("eq-d8-columns", "eq-d8-gaussians", "eq-ordering"),
         )
     ),

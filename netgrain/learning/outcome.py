@@ -186,7 +186,7 @@ class Learnability:
 
     @property
     def features_learnt(self) -> bool:
-        """Whether the trial gained five points or more over the kernel on the same samples, beyond their errors."""
+        """Whether the trial gained five points over the kernel, beyond their errors."""
         return self.trial is not None and self.trial.learnt_features
 
     @property

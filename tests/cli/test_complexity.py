@@ -8,10 +8,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 import torch
-from click.testing import Result
 from safetensors.torch import save_file
 from torch import nn
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from netgrain.cli import app as cli
 from netgrain.complexity import geometric_complexity

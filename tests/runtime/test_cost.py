@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from netgrain import NetgrainError
 from netgrain.cli.app import app
