@@ -12,11 +12,12 @@ from netgrain.data import load
 
 
 class Net(nn.Module):
-    """A small network with a coarse first layer: it averages over 4 × 4 pixels early."""
+    """A small network with a coarse first layer: 4 × 4 pixels at a time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, 16, 4, stride=4), nn.ReLU(), nn.Flatten())
+        first = nn.Conv2d(1, 16, kernel_size=4, stride=4)
+        self.features = nn.Sequential(first, nn.ReLU(), nn.Flatten())
         self.head = nn.Linear(64, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -55,8 +56,10 @@ ax = found.plot_curve()
 # eigenvectors. `directions_for(0.9)` is the number of patterns that carry 90% of the reaction.
 
 # %%
-G = ng.average_geometry(Net, X.shape[1:], probe=ng.Data(X[:200]), members=64, progress=False)
-G, G.directions_for(0.9)
+at_data = ng.Data(X[:200])
+G = ng.average_geometry(Net, (1, 8, 8), probe=at_data, members=64, progress=False)
+print(G.directions_for(0.9), "of", G.d)
+G
 
 # %%
 figure = G.plot_directions(8)

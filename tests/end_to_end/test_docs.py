@@ -179,6 +179,12 @@ def test_marked_lines_are_run_smaller_and_nearer(text: str, mark: str, small: st
         assert as_run(piece, printed=True, port=7) == text
 
 
+def test_every_slow_line_can_be_made_smaller() -> None:
+    for name in DOCUMENTS:
+        for piece in pieces(name, (ROOT / name).read_text()):
+            as_run(piece, printed=False, port=7)  # an error if no rule of SMALLER fits
+
+
 def checked(folder: Path, page: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     root = folder / "root"
     (root / "docs").mkdir(parents=True)
