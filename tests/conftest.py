@@ -11,6 +11,12 @@ one_thread_for_good()
 
 # tests of more than four seconds of one core: `make test` leaves them to `make test-more`
 SLOW = {
+    "tests/auditing/test_planted.py": (
+        "test_the_verdict_turns_with_the_place_of_the_labels",
+        "test_shuffled_labels_are_nothing_to_learn_also_with_a_short_training",
+        "test_a_mark_anywhere_is_predicted_with_a_short_training",
+    ),
+    "tests/end_to_end/test_help_examples.py": ("test_every_example_runs",),
     "tests/auditing/sections/test_labels.py": ("test_labels_planted_at_the_top_and_at_the_bottom",),
     "tests/auditing/sections/test_scales.py": (
         *("test_labels_in_stripes_that_networks_lose", "test_shares_within_their_errors_are_not_shown"),

@@ -21,7 +21,7 @@ from netgrain.auditing.edits import Edited, fitted
 from netgrain.auditing.known_network import Candidate, Change, Known, option_change
 from netgrain.auditing.layer_changes import activations, gains, kernels, norms, paddings, pools, readouts, strides
 from netgrain.auditing.model_options import with_options
-from netgrain.data.dataset import channel_moments, channels
+from netgrain.data.scaling import channel_moments, channels
 from netgrain.families.members import Family, forward, member, model_dtype
 from netgrain.models.lenet import LeNet
 from netgrain.models.mlp import MLP

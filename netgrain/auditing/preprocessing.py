@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from netgrain.data.dataset import area_resized, channel_moments, channels
+from netgrain.data.resizing import area_resized
+from netgrain.data.scaling import channel_moments, channels
 from netgrain.runtime.errors import NetgrainError
 
 MOST_DIRECTIONS = 512  # that whitening scales one by one

@@ -127,7 +127,8 @@ def _extra(extra: str) -> Finding:
 
 
 def _set(key: str) -> Finding:
-    from netgrain.data.images import bringing, place_of
+    from netgrain.data.images import place_of
+    from netgrain.data.set_files import bringing
 
     name = f"data '{key}'"
     try:

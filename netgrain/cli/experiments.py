@@ -129,7 +129,7 @@ def reproduce(
 @contextmanager
 def _running(folder: Path, data_dir: Path | None) -> Iterator[Engine]:
     """Inside, experiments run into this folder, on the engine that is given."""
-    from netgrain.data.images import looking_in
+    from netgrain.data.set_files import looking_in
 
     check_folder(folder)
     with on_interrupt(f"what was finished is in {folder}; resume with --resume"), looking_in(data_dir):

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from netgrain.data.dataset import Dataset, chosen_indices
+from netgrain.data.choosing import chosen_indices
+from netgrain.data.dataset import Dataset
 from netgrain.data.in_memory import Array, Part, datasets_of
 from netgrain.data.labels import with_names
 from netgrain.data.pictures import MOST_BYTES, alike, check_memory, opened, sized

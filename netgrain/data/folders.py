@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import Dataset, chosen_indices
+from netgrain.data.choosing import chosen_indices
+from netgrain.data.dataset import Dataset
 from netgrain.data.in_memory import checked
 from netgrain.data.pictures import alike, check_memory, opened, sized
 from netgrain.data.splits import part_of, train_and_test

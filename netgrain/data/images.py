@@ -1,70 +1,25 @@
 """The image sets of the experiments: digits, MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-2.
 
-Files are looked for in `data_dir`, then in $NETGRAIN_DATA, then in the cache folder; each may be the folder of the
-set itself or hold it (`cifar-10-batches-bin`, `cifar-10-batches-py`, `mnist`, `fashion-mnist`). Pixels come as
-numbers from 0 to 1. official=False accepts cut-down copies with any number of images.
+Pixels come as numbers from 0 to 1. official=False accepts cut-down copies with any number of images.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
-from netgrain.data.dataset import Dataset, Split, Target, as_binary, generator_for, standardised
-from netgrain.data.download import fetch
+from netgrain.data.choosing import as_binary
+from netgrain.data.dataset import Dataset, Split, Target
 from netgrain.data.formats import format_of, read_parts
-from netgrain.data.image_files import Labelled, read_cifar_binary, read_cifar_python, read_mnist_pair
 from netgrain.data.labels import checked_target
-from netgrain.data.names import SETS, is_named_set, set_named
+from netgrain.data.names import is_named_set, set_named
+from netgrain.data.scaling import standardised
+from netgrain.data.set_files import set_files
+from netgrain.data.set_readers import READERS, read_digits
 from netgrain.data.wanted import Wanted
-from netgrain.runtime.environment import environment
 from netgrain.runtime.errors import NetgrainError
 
-CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_VEHICLES = (0, 1, 8, 9)
-DIGIT_CLASSES = tuple("0123456789")
-FASHION_CLASSES = (
-    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-)
-DEBIAN = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist puts its files
-MNIST_OPENING = (5, 0, 4, 1, 9, 2, 1, 3, 1, 4, 3, 5)  # the first training labels tell MNIST from its relatives
-DIGITS = Path(__file__).parent / "digits"  # UCI's optical recognition of handwritten digits; see the licence there
-DIGITS_TEST = 360  # of 1,797; there is no official split of these
-
-
-@dataclass(frozen=True)
-class Raw:
-    """Images as bytes, before anything was converted: a tenth of a set is chosen at a tenth of the memory."""
-
-    train: Labelled
-    test: Labelled
-    name: str
-    classes: tuple[str, ...]
-    top: int = 255  # the value of a white pixel
-
-    def parts(self, most: tuple[int | None, int | None], seed: int) -> list[Dataset]:
-        """Both parts as data sets, at most so many random samples of each."""
-        return [self._part("train", self.train, most[0], seed), self._part("test", self.test, most[1], seed)]
-
-    def _part(self, part: str, labelled: Labelled, most: int | None, seed: int) -> Dataset:
-        X, y = labelled
-        if most is not None:
-            if most < 1:
-                raise NetgrainError(f"limit {most} was asked for; expected at least one sample.")
-            chosen = torch.randperm(len(y), generator=generator_for(seed, self.name, part))[:most]
-            X, y = X[chosen], y[chosen]
-        note = f"pixels divided by {self.top}"
-        return Dataset(X.float().div_(self.top), y, f"{self.name} {part}", self.classes, note)
-
-
-# --- the sets -------------------------------------------------------------------------------------------------
 
 
 def digits() -> Split:
@@ -286,7 +241,7 @@ def load_split(
 
 
 def _named_set(key: str, data_dir: str | Path | None, download: bool, official: bool, wanted: Wanted) -> list[Dataset]:
-    raw = _digits() if key == "digits" else _READERS[key](data_dir, download, official)
+    raw = read_digits() if key == "digits" else READERS[key](data_dir, download, official)
     parts = raw.parts(wanted.limits, wanted.seed)
     return wanted.sized([_two_classes(part) for part in parts] if key == "cifar2" else parts)
 
@@ -296,178 +251,9 @@ def _two_classes(data: Dataset) -> Dataset:
     return replace(binary, name=data.name.replace("CIFAR-10", "CIFAR-2"))
 
 
-# --- reading --------------------------------------------------------------------------------------------------
-
-
-def _digits() -> Raw:
-    X, y = read_mnist_pair(DIGITS / "images.idx3-ubyte.gz", DIGITS / "labels.idx1-ubyte.gz")
-    order = torch.randperm(len(y), generator=generator_for(0, "digits"))
-    test, train = order[:DIGITS_TEST].sort().values, order[DIGITS_TEST:].sort().values
-    return Raw((X[train], y[train]), (X[test], y[test]), "digits", DIGIT_CLASSES, top=16)
-
-
-def _cifar10(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    files = _find("cifar10", data_dir, download=download)
-    read = read_cifar_binary if files[0].suffix == ".bin" else read_cifar_python
-    parts = [read(file, records=10_000 if official else None) for file in files]
-    train = torch.cat([X for X, _ in parts[:5]]), torch.cat([y for _, y in parts[:5]])
-    return Raw(train, parts[5], "CIFAR-10", CIFAR10_CLASSES)
-
-
-def _mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    files = _find("mnist", data_dir, download=download)
-    raw = _idx_raw(files, "MNIST", DIGIT_CLASSES, official)
-    if official and not _opens_like_mnist(raw.train[1]):
-        raise NetgrainError(
-            f"{files[1]} does not begin with MNIST's labels; is it another set in the same format? "
-            "Pass official=False to use it all the same."
-        )
-    return raw
-
-
-def _fashion_mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
-    files = _find("fashionmnist", data_dir, download=download)
-    raw = _idx_raw(files, "Fashion-MNIST", FASHION_CLASSES, official)
-    if _opens_like_mnist(raw.train[1]):
-        raise NetgrainError(f"{files[1]} holds the labels of MNIST, expected those of Fashion-MNIST.")
-    return raw
-
-
-def _idx_raw(files: Sequence[Path], name: str, classes: tuple[str, ...], official: bool) -> Raw:
-    train, test = read_mnist_pair(files[0], files[1]), read_mnist_pair(files[2], files[3])
-    for (X, _), count, file in ((train, 60_000, files[0]), (test, 10_000, files[2])):
-        if official and tuple(X.shape) != (count, 1, 28, 28):
-            raise NetgrainError(
-                f"{file} has the wrong size: expected {count} images of 28 × 28, found {len(X)} of "
-                f"{X.shape[2]} × {X.shape[3]}; pass official=False to use a cut-down copy."
-            )
-    return Raw(train, test, name, classes)
-
-
-def _opens_like_mnist(y: Tensor) -> bool:
-    return tuple(y[: len(MNIST_OPENING)].tolist()) == MNIST_OPENING
-
-
-_READERS: dict[str, Callable[[str | Path | None, bool, bool], Raw]] = {
-    "mnist": _mnist,
-    "fashionmnist": _fashion_mnist,
-    "cifar10": _cifar10,
-    "cifar2": _cifar10,
-}
-
-
-# --- finding --------------------------------------------------------------------------------------------------
-
-FileNames = Sequence[tuple[str, ...]]  # for each file the names it may have
-
-_IDX: FileNames = [
-    (f"{stem}-{kind}", f"{stem}-{kind}.gz", f"{stem}.{kind}", f"{stem}.{kind}.gz")
-    for stem, kind in (
-        ("train-images", "idx3-ubyte"),
-        ("train-labels", "idx1-ubyte"),
-        ("t10k-images", "idx3-ubyte"),
-        ("t10k-labels", "idx1-ubyte"),
-    )
-]
-
-
-_BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the files of a set may lie."""
-
-    folders: dict[str, FileNames]  # folder name → its files; the first is the one that is downloaded
-    packaged: bool = False  # DEBIAN is looked at, too
-    avoid: str | None = None  # a word in the name of a folder that holds another set
-
-
-_PLACES = {
-    "mnist": _Place({"mnist": _IDX, "MNIST/raw": _IDX}, avoid="fashion"),
-    "fashionmnist": _Place({"fashion-mnist": _IDX, "FashionMNIST/raw": _IDX}, packaged=True),
-    "cifar10": _Place(
-        {
-            "cifar-10-batches-bin": [(f"{name}.bin",) for name in _BATCHES],
-            "cifar-10-batches-py": [(name,) for name in _BATCHES],
-        }
-    ),
-}
-
-
 def place_of(name: str) -> str:
     """Where a set is found; raises the sentence that says how to bring it where it is not."""
     key = set_named(name)
     if key == "digits":
         return f"{len(digits().train) + len(digits().test)} images, no download needed"
-    return str(_find("cifar10" if key == "cifar2" else key, None, download=False)[0].parent)
-
-
-def cache_folder() -> Path:
-    """Where downloads go when no other folder is named: $XDG_CACHE_HOME/netgrain or ~/.cache/netgrain."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "netgrain"
-
-
-@contextmanager
-def looking_in(data_dir: str | Path | None) -> Iterator[None]:
-    """Look for named sets in this folder first, inside a with block.
-
-    Parameters
-    ----------
-    data_dir : str, Path or None
-        The folder; None changes nothing.
-
-    Yields
-    ------
-    None
-        Nothing; the folder counts until the block ends.
-
-    Raises
-    ------
-    NetgrainError
-        If `data_dir` is not a folder.
-    """
-    if data_dir is None:
-        yield
-        return
-    if not Path(data_dir).is_dir():
-        raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds data sets.")
-    with environment({"NETGRAIN_DATA": str(Path(data_dir).absolute())}):
-        yield
-
-
-def _find(key: str, data_dir: str | Path | None, *, download: bool) -> list[Path]:
-    """The files of a set in the first folder that has them all."""
-    title, place = SETS[key], _PLACES[key]
-    if data_dir is not None and not download and not Path(data_dir).is_dir():
-        raise NetgrainError(f"data_dir '{data_dir}' is not a folder; expected one that holds {title}.")
-    given = os.environ.get("NETGRAIN_DATA")
-    roots = [Path(data_dir)] if data_dir is not None else []
-    roots += [Path(given)] if given else []
-    roots.append(cache_folder())
-    lacking = ""
-    for root in (*roots, *([DEBIAN] if place.packaged else [])):
-        for name, wanted in place.folders.items():
-            for folder in (root / name, root):
-                if place.avoid is not None and place.avoid in folder.resolve().name.lower():
-                    continue
-                files = [next((folder / n for n in names if (folder / n).is_file()), None) for names in wanted]
-                there = [file for file in files if file is not None]
-                if len(there) == len(wanted):
-                    return there
-                if there and not lacking:
-                    lost = next(names for file, names in zip(files, wanted, strict=True) if file is None)
-                    lacking = f"; {folder} has a part of it but not {lost[0]}"
-    if download:
-        return _find(key, fetch(next(iter(place.folders)), roots[0]), download=False)
-    raise NetgrainError(
-        f"{title} was not found (looked in {', '.join(map(str, roots))}{lacking}); pass data_dir= (--data-dir) a "
-        f"folder that holds {' or '.join(n for n in place.folders if '/' not in n)}, set NETGRAIN_DATA to it, or fetch "
-        f"it with {bringing(key)}."
-    )
-
-
-def bringing(key: str) -> str:
-    """The command that downloads a set."""
-    return f"python -c \"from netgrain.data import load; load('{key}', download=True)\""
+    return str(set_files("cifar10" if key == "cifar2" else key, None, download=False)[0].parent)

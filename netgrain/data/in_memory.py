@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import AS_GIVEN, Dataset, chosen_indices
+from netgrain.data.choosing import chosen_indices
+from netgrain.data.dataset import AS_GIVEN, Dataset
 from netgrain.data.labels import labels_of
 from netgrain.data.wanted import Wanted
 from netgrain.runtime.errors import GrainWarning, NetgrainError

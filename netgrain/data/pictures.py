@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import Dataset, area_resized, then
+from netgrain.data.dataset import Dataset, then
 from netgrain.data.in_memory import pixels
+from netgrain.data.resizing import area_resized
 from netgrain.runtime.errors import NetgrainError
 
 MOST_PIXELS = 2**26  # of one image: 8192 × 8192

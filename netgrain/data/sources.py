@@ -115,9 +115,9 @@ def load(
     import numpy as np
     from torch import Tensor
 
-    from netgrain.data.dataset import standardised
     from netgrain.data.in_memory import dataset_of
     from netgrain.data.pictures import with_channels
+    from netgrain.data.scaling import standardised
     from netgrain.data.torch_sets import dataset_from
 
     wanted = _wanted(label=label, target=target, size=size, limit=limit, seed=seed, strict=strict)
@@ -182,8 +182,9 @@ def load_with_test(
     >>> len(train), len(test)
     (100, 100)
     """
-    from netgrain.data.dataset import Split, standardised
+    from netgrain.data.dataset import Split
     from netgrain.data.pictures import with_channels
+    from netgrain.data.scaling import standardised
 
     wanted = _wanted(label=label, target=target, size=size, limit=limit, seed=seed, strict=strict, test=True)
     parts = _parts(source, wanted, data_dir, download)

@@ -13,7 +13,9 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import AT_ONCE, Dataset, channel_moments, channels, generator_for
+from netgrain.data.choosing import generator_for
+from netgrain.data.dataset import Dataset
+from netgrain.data.scaling import AT_ONCE, channel_moments, channels
 from netgrain.runtime.errors import NetgrainError
 
 Labels = Literal["linear", "quadratic", "sinusoidal"]

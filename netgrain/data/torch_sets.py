@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from netgrain.data.dataset import Dataset, chosen_indices
+from netgrain.data.choosing import chosen_indices
+from netgrain.data.dataset import Dataset
 from netgrain.data.in_memory import Array, array_of, dataset_of, kind_of, pixels
 from netgrain.data.labels import with_names
 from netgrain.data.wanted import Wanted

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from netgrain.data.dataset import Dataset, Target, resized, then
+from netgrain.data.dataset import Dataset, Target, then
+from netgrain.data.resizing import resized
 from netgrain.runtime.errors import NetgrainError
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from netgrain.auditing.preprocessing import EvenContrast, LocalMean, Resized, standardising, whitening
-from netgrain.data.dataset import Dataset, standardised
+from netgrain.data.dataset import Dataset
+from netgrain.data.scaling import standardised
 from netgrain.runtime.errors import NetgrainError
 
 

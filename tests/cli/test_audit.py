@@ -52,10 +52,11 @@ def test_audit_with_a_change(here: Path) -> None:
 )
 def test_the_probe(here: Path, probe: str, place: str) -> None:
     members = () if probe == "origin" else ("--members", "4")
+    (here / "report.html").write_text("an earlier page")
     code, text, error = _invoke("audit", "nets.py:small", "--data", "my.npz", "--probe", probe, "--quick", *members)
     assert code == 0, error
     assert f"measured {place}" in " ".join(text.split())
-    assert (here / "report.html").exists()
+    assert "an earlier page" not in (here / "report.html").read_text()  # a file of that name is replaced
 
 
 def test_compare_as_json_and_as_a_page(here: Path) -> None:

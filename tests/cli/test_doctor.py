@@ -34,7 +34,7 @@ def test_doctor_names_what_is_missing_and_the_command_that_brings_it(
 
     monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("netgrain.data.images.DEBIAN", tmp_path)
+    monkeypatch.setattr("netgrain.data.set_files.DEBIAN", tmp_path)
     monkeypatch.setattr(doctor, "LOOKS", {})
     monkeypatch.setattr(doctor, "PACKAGES", ())
     monkeypatch.setattr("netgrain.cli.doctor.importlib.metadata.version", nothing)

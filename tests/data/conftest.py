@@ -15,7 +15,7 @@ def nobody_s_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NETGRAIN_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr("netgrain.data.images.DEBIAN", tmp_path / "debian")
+    monkeypatch.setattr("netgrain.data.set_files.DEBIAN", tmp_path / "debian")
 
 
 @pytest.fixture(autouse=True)

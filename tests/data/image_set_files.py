@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netgrain.data.images import MNIST_OPENING
+from netgrain.data.set_readers import MNIST_OPENING
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 

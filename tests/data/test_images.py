@@ -10,7 +10,7 @@ import torch
 
 from netgrain import data
 from netgrain.data.image_files import read_mnist_pair
-from netgrain.data.images import DIGITS, MNIST_OPENING
+from netgrain.data.set_readers import DIGITS, MNIST_OPENING
 from netgrain.runtime.errors import NetgrainError
 from tests.data.image_set_files import BATCHES, write_binary, write_idx, write_python
 
@@ -53,51 +53,6 @@ def test_mnist_is_read_packed_and_plain(packed: bool, folder: str, tmp_path: Pat
     assert tuple(split.test.y.tolist()[:12]) == MNIST_OPENING
     with pytest.raises(NetgrainError, match="expected 60000 images of 28 × 28, found 14 of 28 × 28"):
         data.mnist(tmp_path / "root")
-
-
-def test_mnist_and_fashion_mnist_are_not_taken_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_idx(tmp_path / "mnist")
-    with pytest.raises(NetgrainError, match="holds the labels of MNIST, expected those of Fashion-MNIST"):
-        data.fashion_mnist(tmp_path / "mnist", official=False)
-    write_idx(tmp_path / "fashion-mnist", opening=(9, 0, 0))
-    assert data.fashion_mnist(tmp_path, official=False).train.classes[9] == "Ankle boot"
-    with pytest.raises(NetgrainError, match="MNIST was not found"):
-        data.mnist(tmp_path / "fashion-mnist", official=False)
-    write_idx(tmp_path / "debian" / "fashion-mnist", opening=(9, 9, 9))
-    assert data.fashion_mnist(official=False).train.y[:3].tolist() == [9, 9, 9]
-    monkeypatch.setattr("netgrain.data.images._idx_raw", _ignore_size)
-    (tmp_path / "fashion-mnist").rename(tmp_path / "other")
-    with pytest.raises(NetgrainError, match="does not begin with MNIST's labels"):
-        data.mnist(tmp_path / "other")
-
-
-def _ignore_size(files: list[Path], name: str, classes: tuple[str, ...], official: bool) -> object:
-    from netgrain.data.image_files import read_mnist_pair
-    from netgrain.data.images import Raw
-
-    return Raw(read_mnist_pair(files[0], files[1]), read_mnist_pair(files[2], files[3]), name, classes)
-
-
-def test_the_search_goes_argument_variable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def count(data_dir: Path | None = None) -> int:
-        return len(data.cifar10(data_dir, official=False).test)
-
-    with pytest.raises(
-        NetgrainError,
-        match=r"pass data_dir= .*, set NETGRAIN_DATA to it, or fetch it with python -c .*load\('cifar10', .*\"\.$",
-    ):
-        count()
-    write_binary(tmp_path / "cache" / "netgrain" / "cifar-10-batches-bin", n=1)
-    assert count() == 1
-    write_binary(tmp_path / "variable" / "cifar-10-batches-bin", n=2)
-    monkeypatch.setenv("NETGRAIN_DATA", str(tmp_path / "variable"))
-    assert count() == 2
-    write_binary(tmp_path / "argument", n=3)
-    assert count(data_dir=tmp_path / "argument") == 3
-    (tmp_path / "empty").mkdir()
-    assert count(data_dir=tmp_path / "empty") == 2
-    with pytest.raises(NetgrainError, match="is not a folder"):
-        count(data_dir=tmp_path / "nowhere")
 
 
 def test_a_set_with_a_missing_file_says_which(tmp_path: Path) -> None:

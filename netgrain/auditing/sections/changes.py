@@ -18,7 +18,7 @@ from netgrain.auditing.paired_gains import Judged, Paired, judged, paired
 from netgrain.auditing.sections.contract import Alert, Report, Section, Sentence, Subject, said
 from netgrain.auditing.sections.grain import spectrum_of
 from netgrain.auditing.swapped import Swapped
-from netgrain.data.dataset import area_resized
+from netgrain.data.resizing import area_resized
 from netgrain.families.members import forward, member, model_dtype
 from netgrain.learning.outcome import Learnability
 from netgrain.learning.predictions import learnability
@@ -118,8 +118,9 @@ def alerts(report: Report) -> list[Alert]:
 
 
 def _alert(row: Mapping[str, Any], measure: str) -> Alert:
-    cost = "" if row["cost_ratio"] is None else f"; a prediction then costs {row['cost_ratio']:.2g} times as much"
-    if row["kind"] == "samples":
+    ratio = row["cost_ratio"]
+    cost = "" if ratio is None else f"; a prediction then costs {ratio:.2g} times as much"
+    if row["kind"] == "samples" or (ratio is not None and 0.95 < ratio < 1.05):
         cost = ""
     return {
         "level": "warning" if row["gain"]["value"] >= 0.1 else "note",

@@ -282,5 +282,11 @@ FIGURES = {
     ),
 }
 SECTION = Section(
-    order=70, measure=measure, sentences=sentences, alerts=alerts, figures=FIGURES, title="Your checkpoint"
+    order=70,
+    measure=measure,
+    sentences=sentences,
+    alerts=alerts,
+    figures=FIGURES,
+    title="Your checkpoint",
+    shown=lambda report: bool(report.get("checkpoint")),
 )

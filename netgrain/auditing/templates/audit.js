@@ -29,15 +29,15 @@ const plots = {
     };
     const measured = at(report, "expected", "settings", "samples");
     if (at(report, "expected", "warning")) {
-      series[0].name = `${name} without learnt features`;
-      alone("with a short training", "s3", measured, at(report, "expected", "combined"));
+      series[0].name = "random features";
+      alone("short training", "s3", measured, at(report, "expected", "combined"));
     }
     const reached = at(report, "checkpoint", "test"); // on new samples only: the curve is about those
     alone("this network, new samples", "s4", at(report, "checkpoint", "expected", "samples"), reached);
     const chance = at(report, "expected", "chance");
     lines(host, width, {
       label: `Expected ${name} by number of samples`, x: "samples (log)", y: name, logx: true, top: 1,
-      at: points.map((p) => p.samples), series, show: percent, percents: true, height: compact() ? 172 : 236,
+      at: points.map((p) => p.samples), series, show: percent, percents: true, height: compact() ? 152 : 236,
       level: { at: chance, text: classes ? `guessing ${percent(chance)}` : "guessing the mean" },
       title: (i) => `${points[i].samples} samples, ${points[i].measured ? "measured" : "forecast"}`,
     });

@@ -15,8 +15,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import Dataset, standardised
+from netgrain.data.dataset import Dataset
 from netgrain.data.images import load_split
+from netgrain.data.scaling import standardised
 from netgrain.experiments.learnability.made_up_tasks import RULES, SIZE, TABLE_RULES
 from netgrain.experiments.learnability.transformations import transformed
 from netgrain.runtime.errors import NetgrainError, known_name

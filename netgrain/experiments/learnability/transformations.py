@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from netgrain.data.dataset import area_resized
+from netgrain.data.resizing import area_resized
 from netgrain.runtime.errors import NetgrainError, known_name
 
 Transformed = tuple[Tensor, Tensor]

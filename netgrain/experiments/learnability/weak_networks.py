@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.data.dataset import area_resized
+from netgrain.data.resizing import area_resized
 from netgrain.experiments.learnability.tasks import TaskData, named, task_data
 from netgrain.families.members import Family
 from netgrain.models.layers import map_norm

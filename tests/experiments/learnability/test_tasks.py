@@ -86,5 +86,5 @@ def test_what_is_missing_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert problem_with("digits") == ""
     assert problem_with("friedman") == ""
-    monkeypatch.setattr("netgrain.data.images.DEBIAN", tmp_path)
+    monkeypatch.setattr("netgrain.data.set_files.DEBIAN", tmp_path)
     assert "was not found" in problem_with("fashion-mnist")
