@@ -26,6 +26,9 @@ SLOW = {
     "tests/cli/test_geometry.py": ("test_real_process_interrupted_by_the_keyboard",),
     "tests/end_to_end/test_demo.py": ("test_small_demo_writes_everything",),
     "tests/end_to_end/test_examples.py": ("test_example",),
+    "tests/end_to_end/test_notebook.py": (
+        *("test_a_picture_is_shown_once", "test_a_result_is_a_table", "test_nothing_is_warned_about"),
+    ),
     "tests/end_to_end/test_random_modules.py": (
         "test_more_random_modules",
         "test_norms_over_groups_of_two_and_three_channels",

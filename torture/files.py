@@ -20,7 +20,8 @@ import netgrain as ng
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.local import Local
 from netgrain.runtime.packed import read_packed
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from torture.parts import Findings
 from torture.system import scratch
 

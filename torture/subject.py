@@ -28,7 +28,8 @@ import netgrain as ng
 from netgrain.models import LeNet
 from netgrain.runtime.engines import engine
 from netgrain.runtime.files import write_whole
-from netgrain.runtime.run_folder import RunFolder, Runner, WrappedEngine
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner, WrappedEngine
 from netgrain.runtime.units import Engine, Outcome, Unit, Work, fingerprint
 from netgrain.training import Settings
 from netgrain.training.regularizers.norms import L2

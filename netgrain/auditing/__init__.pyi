@@ -1,5 +1,5 @@
-from .advice import Advice as Advice
 from .advice import advise as advise
+from .advised import Advice as Advice
 from .alignment import Align as Align
 from .alignment import align as align
 from .audits import Audit as Audit

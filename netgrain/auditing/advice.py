@@ -1,21 +1,23 @@
 """Advice: changes of a network, tried on the samples without training, and ranked by the gain that is predicted.
 
-Each change is judged beside the network as it is (`paired_gains`), as many as a fixed number of operations allows.
-Changes are ranked by one half of samples and members; the gain that is stated is measured on the other half.
+Each change is judged beside the network as it is (`paired_gains`), as many as a fixed number of operations allows; the
+best few are trained for some steps (`finalists`). Changes are ranked by one half of samples and members; the gain that
+is stated is measured on the other half.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
+from netgrain.auditing.advised import Advice, Row
 from netgrain.auditing.alignment import align
 from netgrain.auditing.catalogue import Catalogue, catalogue
 from netgrain.auditing.edits import Edited
+from netgrain.auditing.finalists import BUDGET as TRAINED_BUDGET
+from netgrain.auditing.finalists import finals
 from netgrain.auditing.known_network import Change
 from netgrain.auditing.paired_gains import FEWEST_MEMBERS, Gain, Judged, Paired, cost_of, gain, judged, paired
 from netgrain.families.members import Family
@@ -37,114 +39,6 @@ TWICE = 2  # as many samples, for "more samples"
 NO_ERROR = 1.645  # errors beyond which a change fitted on labels is offered
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A change that was tried.
-
-    Attributes
-    ----------
-    change, action, kind : str
-        What it is, what the user types or edits, and what it is about.
-    gain : Gain
-        Predicted, on samples and members that did not choose it.
-    before, after : Estimate
-        Expected score without and with it, with the whole error.
-    cost_ratio : float
-        Operations of a prediction (for more samples: of an epoch) relative to the network as it is; NaN if unknown.
-    family : callable or None
-        The changed family; None for more samples.
-    """
-
-    change: str
-    action: str
-    kind: str
-    gain: Gain
-    before: Estimate
-    after: Estimate
-    cost_ratio: float
-    family: Family | None = None
-
-    def __repr__(self) -> str:
-        return f"expected score {self.before} → {self.after}, {_points(self.gain)} points"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "change": self.change,
-            "action": self.action,
-            "kind": self.kind,
-            "gain": self.gain.as_dict(),
-            "clear": self.gain.clear,
-            "before": _plain(self.before),
-            "after": _plain(self.after),
-            "cost_ratio": None if math.isnan(self.cost_ratio) else float(f"{self.cost_ratio:.3g}"),
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Advice:
-    """Changes that were tried, ranked by predicted gain.
-
-    Attributes
-    ----------
-    rows : tuple of Row
-        By the gain on the choosing half, the largest first.
-    measure : str
-        "accuracy" or "R²".
-    tried, left, unfit : int
-        Changes that were judged, that the budget had no room for, and that do not fit the network.
-    budget : float or None
-        Operations that were allowed; None for all changes.
-    samples, members : int
-        Behind every number.
-
-    See Also
-    --------
-    advise : Makes one.
-    what_if : The same for a change of your own.
-    """
-
-    rows: tuple[Row, ...]
-    measure: str
-    tried: int
-    left: int
-    unfit: int
-    budget: float | None
-    samples: int
-    members: int
-
-    @property
-    def first(self) -> Row | None:
-        """The chosen change; None where none gained on the choosing half."""
-        rows = [row for row in self.rows if row.gain.chosen_by > 0]
-        return rows[0] if rows else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON.
-
-        Returns
-        -------
-        dict
-            Rows, and how many changes were tried.
-        """
-        return {
-            "rows": [row.as_dict() for row in self.rows],
-            "measure": self.measure,
-            "tried": self.tried,
-            "left": self.left,
-            "unfit": self.unfit,
-            "budget": self.budget,
-            "samples": self.samples,
-            "members": self.members,
-        }
-
-    def __repr__(self) -> str:
-        lines = [f"Advice({self.tried} changes tried, {self.left} left for their cost, {self.unfit} do not fit)"]
-        for row in self.rows[:5]:
-            lines.append(f"  {row.change}: {_points(row.gain)} points; {row.action}")
-        return "\n".join(lines)
-
-
 def advise(
     make: Family,
     X: Tensor,
@@ -156,13 +50,15 @@ def advise(
     samples: int | None = None,
     members: int | None = None,
     budget: float | None = BUDGET,
+    trained: float | None = TRAINED_BUDGET,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Advice:
     """Changes of a network that would raise its score, ranked by predicted gain.
 
-    Each change is judged before any training: kernels of a few random networks predict every sample from all others,
-    with the change and without it. Half of the samples and networks choose, the other half measures.
+    Kernels of a few random networks predict every sample from all others, with each change and without it. The best
+    changes, and those whose effect kernels cannot see, are then trained for a few hundred steps on half of the samples,
+    as the network as it is, and their features predict the other half. Half of the samples choose, the others measure.
 
     Parameters
     ----------
@@ -181,7 +77,9 @@ def advise(
     samples, members : int, optional
         Samples and random networks behind every number; by default what the budget allows, at most 1,000 and 8.
     budget : float, default 4e11
-        Operations of all changes together; None tries the whole catalogue.
+        Operations of all kernels together; None tries the whole catalogue.
+    trained : float or None, default 1e12
+        Operations of all short trainings together; 0 leaves them out, None allows four times the default.
     seed : int, default 0
         Everything random depends on it alone.
 
@@ -221,12 +119,12 @@ def advise(
     shape = tuple(over.X.shape[1:])
     changes = [*known.changes, *aligned_changes(make, over, G)]
     _, each = cost_of(make, shape, len(over.X), over.members, seed)
-    spent, left, rows = 0.0, 0, []
-    failed = 0
-    with Bar("changes", len(changes) + 1, progress) as bar:
+    spent, left, failed = 0.0, 0, 0
+    found: list[tuple[Change, Gain]] = []
+    ratios: dict[str, float] = {}
+    with Bar("changes", len(changes) + 2, progress) as bar:
         plain = judged(make, over)
         bar.advance()
-        before = _before(plain, expected)
         for change in changes:
             bar.advance(0, note=change.change)
             cost, own = cost_of(change.family, shape, len(over.X), over.members, seed)
@@ -236,20 +134,25 @@ def advise(
                 continue
             spent += cost
             try:
-                found = _tried(change, plain, over)
+                by_kernel = _tried(change, plain, over)
             except NetgrainError:  # features that are the same for all samples, weights that are not finite
                 failed += 1
                 continue
-            if change.choosing is None or found.value > NO_ERROR * found.measured:
-                rows.append(_row(change, found, before, own / each))
+            if change.choosing is None or by_kernel.value > NO_ERROR * by_kernel.measured:
+                found.append((change, by_kernel))
+                ratios[change.change] = own / each
             bar.advance()
-    tried = len(changes) - left - failed
+        bar.advance(0, note="short trainings")
+        last = finals(make, found, over, budget=trained)
+    before = _before(plain, expected)
+    told = [(c, last.gains.get(c.change, g)) for c, g in found if c.change not in last.failed]
+    rows = [_row(c, g, before, ratios[c.change], trained=c.change in last.gains) for c, g in told]
     if expected is not None:
         rows.append(_more_samples(expected, before))
-    rows.sort(key=lambda row: -row.gain.chosen_by)
-    return Advice(
-        tuple(rows), over.targets.measure, tried, left, known.unfit + failed, budget, len(over.X), over.members
-    )
+    rows.sort(key=lambda row: (not row.trained, -row.gain.chosen_by))
+    tried, unfit = len(changes) - left - failed, known.unfit + failed + len(last.failed)
+    counts = (len(over.X), over.members, last.steps, last.rates)
+    return Advice(tuple(rows), over.targets.measure, tried, left, unfit, budget, *counts)
 
 
 def to_try(
@@ -345,8 +248,9 @@ def _before(plain: Judged, expected: Learnability | None) -> Estimate:
     return Estimate(float(score), math.hypot(score.stderr, track_record().kernel.standard), score.n)
 
 
-def _row(change: Change, found: Gain, before: Estimate, ratio: float) -> Row:
-    return Row(change.change, change.action, change.kind, found, before, _after(before, found), ratio, change.family)
+def _row(change: Change, found: Gain, before: Estimate, ratio: float, *, trained: bool = False) -> Row:
+    after = _after(before, found)
+    return Row(change.change, change.action, change.kind, found, before, after, ratio, change.family, trained)
 
 
 def _after(before: Estimate, found: Gain) -> Estimate:
@@ -366,6 +270,7 @@ def _more_samples(expected: Learnability, before: Estimate) -> Row:
         before,
         _after(before, found),
         float(TWICE),
+        trained=True,
     )
 
 
@@ -379,12 +284,3 @@ def gain_by_samples(curve: LearningCurve, times: int) -> tuple[float, float]:
     value = float(gains[0][0] + gains[1][0]) / 2
     spread = float(((gains[0] + gains[1])[1:] / 2).std())
     return value, math.hypot(spread, float((gains[0][0] - gains[1][0]).abs()) / 2)
-
-
-def _points(found: Gain) -> str:
-    return f"{100 * found.value:+.1f} ± {100 * found.stderr:.1f}"
-
-
-def _plain(estimate: Estimate) -> dict[str, Any]:
-    found = estimate.as_dict()
-    return {key: found[key] for key in ("value", "stderr", "n")}

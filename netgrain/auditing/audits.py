@@ -19,7 +19,6 @@ from netgrain.auditing.pages import Document, page
 from netgrain.auditing.places import Place, place_of
 from netgrain.auditing.sections.contract import Alert, Report, Sentence, Subject, said
 from netgrain.auditing.sections.registry import SLOW, sections
-from netgrain.auditing.snippets import snippet
 from netgrain.auditing.verdicts import few_lines, verdict
 from netgrain.families.members import Family
 from netgrain.families.prepared import prepared
@@ -33,6 +32,7 @@ from netgrain.learning.predictions import learnability
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.devices import best_device, checked_device
 from netgrain.runtime.progress import Bar
+from netgrain.runtime.snippets import snippet
 from netgrain.runtime.versions import __version__
 
 SCHEMA = 2  # of the report; docs/audit.md and report.schema.json describe it

@@ -82,12 +82,11 @@ class Card:
         matplotlib.figure.Figure
             The figure, not yet shown or saved.
         """
-        from matplotlib.figure import Figure
-
         from netgrain.geometry import plots
+        from netgrain.runtime.figures import new_figure
 
         G = self.G
-        figure = Figure(figsize=(9.6, 3.0), layout="constrained")
+        figure = new_figure((9.6, 3.0))
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.9), squeeze=False)[0]
         ax = left.subplots()
         plots.spectrum(G, ax, log_x=True)

@@ -11,10 +11,10 @@ from netgrain.auditing.audits import SCHEMA, Audit
 from netgrain.auditing.checks import comparable
 from netgrain.auditing.pages import Document, comparison
 from netgrain.auditing.sections.expected import constant, shown
-from netgrain.auditing.snippets import snippet
 from netgrain.auditing.verdicts import LABELS, Verdict
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.rankings import ranked
+from netgrain.runtime.snippets import snippet
 from netgrain.runtime.versions import __version__
 
 STEP = 3 * 50  # forward passes of one sample that a training step of 50 samples costs: forward, and twice that back
@@ -95,7 +95,8 @@ def compare(audits: Sequence[Audit]) -> Comparison:
 
     Notes
     -----
-    Two networks cannot be told apart where their expected scores differ by less than 1.645 errors of both together.
+    Two networks cannot be told apart where their expected scores differ by less than three points, or than 1.645 errors
+    of the samples of both together: what a task does to all networks alike does not count.
     Costs are operations of linear layers and convolutions; the clock decides nothing.
 
     Examples
@@ -165,7 +166,8 @@ def _rows(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         e = r["expected"]
         # where one was measured on fewer samples: with all of them
         score = e["combined" if tried else "score"] if same else e["all"]["score"]
-        scores.append((name, Estimate(score["value"], score["stderr"], score["n"]), e["warning"]))
+        found = Estimate(score["value"], score["stderr"], score["n"])
+        scores.append((name, found, e["error"]["samples"], e["warning"]))
     return [_row(p.name, named[p.name], p.score, p.like_best, p.warning) for p in ranked(scores)]
 
 

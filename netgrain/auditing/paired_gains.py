@@ -125,7 +125,7 @@ class Judged:
     def score(self) -> Estimate:
         """On all samples, each by one half of the members, with the error of the samples."""
         values = torch.cat([self.choosing, self.measuring])
-        return Estimate(float(values.mean()), _error_of_mean(values), len(values))
+        return Estimate(float(values.mean()), error_of_mean(values), len(values))
 
 
 def judged(make: Family, over: Paired) -> Judged:
@@ -239,7 +239,7 @@ def gain(before: Judged, after: Judged, *, choosing: Judged | None = None) -> Ga
     value = float(difference.mean())
     return Gain(
         value,
-        _error_of_mean(difference),
+        error_of_mean(difference),
         _jackknife(blocks),
         model_error(value),
         float(((choosing or after).choosing - before.choosing).mean()),
@@ -256,7 +256,7 @@ def model_error(value: float) -> float:
     return math.hypot(FIXED_ERROR, ERROR_SHARE * value)
 
 
-def _error_of_mean(values: Tensor) -> float:
+def error_of_mean(values: Tensor) -> float:
     n = len(values)
     # values that are all the same have an error, too: that of one more sample with another one
     return math.sqrt(max(float(values.var()) if n > 1 else 1.0, 1 / (n + 2)) / n)

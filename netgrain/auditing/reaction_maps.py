@@ -102,11 +102,9 @@ class ReactionMap:
             The axes.
         """
         from netgrain.auditing.pictures import overlaid
+        from netgrain.runtime.figures import axes_or_new
 
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(3, 3)).add_subplot()
+        ax = axes_or_new(ax, (3.0, 3.0))
         low, high = (float(v) for v in (self.image.min(), self.image.max()))
         ax.imshow(overlaid(self.image, self.values, low, high))
         ax.set_axis_off()

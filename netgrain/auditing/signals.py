@@ -30,7 +30,6 @@ from torch import Tensor
 from netgrain.auditing.gains import ROUNDING, gain_estimates
 from netgrain.auditing.invisible import invisible_within
 from netgrain.auditing.layer_gains import LayerProfile, Loser, layer_profile
-from netgrain.auditing.snippets import snippet
 from netgrain.auditing.words import word_for_lost
 from netgrain.families.members import Family
 from netgrain.families.outputs import Output
@@ -42,6 +41,7 @@ from netgrain.geometry.value import Geometry
 from netgrain.runtime.arguments import checked_shape
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for
+from netgrain.runtime.snippets import snippet
 
 VERY_WEAK, WEAK, STRONG = 1e-3, 1 / 3, 3.0
 RANDOM = 1000  # random directions that a signal is ranked among

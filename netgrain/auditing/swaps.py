@@ -10,7 +10,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.advice import Row, scores_of
+from netgrain.auditing.advice import scores_of
+from netgrain.auditing.advised import Row
 from netgrain.auditing.gains import gain_estimates
 from netgrain.auditing.known_network import Change
 from netgrain.auditing.places import SHARES, where

@@ -24,9 +24,10 @@ from netgrain.cli import (
     theory,
     what_if,
 )
-from netgrain.cli.options import as_command
+from netgrain.cli.options import DeviceOptions, EngineOptions, as_command
 from netgrain.cli.output import Answer, one_sentence_errors
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.progress import lines_in_pipes
 
 DATA, NETWORKS, STUDIES, GROUPS, TOOLS = (
     "A model and your data",
@@ -45,61 +46,86 @@ class Command:
     examples: str
     group: str
     short: str  # its line in `netgrain --help`, which is 80 columns wide
-    engine: bool = False  # takes --engine, --workers, --address and --device
+    where: type[DeviceOptions] | None = None  # takes --device, or also --engine, --workers and --address
     bare: bool = False  # means something without any argument
     planned: bool = False  # takes --dry-run, and so stands behind `netgrain plan`
 
 
 COMMANDS = {
     "audit": Command(
-        audit.audit, audit.AUDIT_EXAMPLES, DATA, "What to expect of a model on your data, as a page.", engine=True
+        audit.audit,
+        audit.AUDIT_EXAMPLES,
+        DATA,
+        "What to expect of a model on your data, as a page.",
+        where=EngineOptions,
     ),
     "compare": Command(
-        audit.compare, audit.COMPARE_EXAMPLES, DATA, "Several models on the same data, side by side.", engine=True
+        audit.compare,
+        audit.COMPARE_EXAMPLES,
+        DATA,
+        "Several models on the same data, side by side.",
+        where=EngineOptions,
     ),
     "what-if": Command(
-        what_if.what_if, what_if.EXAMPLES, DATA, "Predict what a change of the model would bring.", engine=True
+        what_if.what_if, what_if.EXAMPLES, DATA, "Predict what a change of the model would bring.", where=EngineOptions
     ),
     "learnability": Command(
-        learnability.learnability, learnability.EXAMPLES, DATA, "Predict accuracy before training, with an error."
+        learnability.learnability,
+        learnability.EXAMPLES,
+        DATA,
+        "Predict accuracy before training, with an error.",
+        where=EngineOptions,
     ),
     "score": Command(
-        data.score, data.SCORE_EXAMPLES, DATA, "How strongly a model reacts along each sample.", engine=True
+        data.score, data.SCORE_EXAMPLES, DATA, "How strongly a model reacts along each sample.", where=EngineOptions
     ),
-    "prune": Command(data.prune, data.PRUNE_EXAMPLES, DATA, "Keep the samples with the highest scores.", engine=True),
-    "complexity": Command(complexity.complexity, complexity.EXAMPLES, DATA, "How steep a trained model is on data."),
+    "prune": Command(
+        data.prune, data.PRUNE_EXAMPLES, DATA, "Keep the samples with the highest scores.", where=EngineOptions
+    ),
+    "complexity": Command(
+        complexity.complexity,
+        complexity.EXAMPLES,
+        DATA,
+        "How steep a trained model is on data.",
+        where=DeviceOptions,
+    ),
     "geometry": Command(
         geometry.geometry,
         geometry.EXAMPLES,
         NETWORKS,
         "Which input directions a model reacts to.",
-        engine=True,
+        where=EngineOptions,
         planned=True,
     ),
     "visible": Command(
-        audit.visible, audit.VISIBLE_EXAMPLES, NETWORKS, "How strongly it reacts to one pattern.", engine=True
+        audit.visible, audit.VISIBLE_EXAMPLES, NETWORKS, "How strongly it reacts to one pattern.", where=EngineOptions
     ),
     "card": Command(
-        audit.card, audit.CARD_EXAMPLES, NETWORKS, "A picture and a few lines for a model card.", engine=True
+        audit.card, audit.CARD_EXAMPLES, NETWORKS, "A picture and a few lines for a model card.", where=EngineOptions
     ),
     "list": Command(
         experiments.list_experiments, experiments.LIST_EXAMPLES, STUDIES, "List the experiments.", bare=True
     ),
     "run": Command(
-        experiments.run, experiments.RUN_EXAMPLES, STUDIES, "Run one experiment.", engine=True, planned=True
+        experiments.run, experiments.RUN_EXAMPLES, STUDIES, "Run one experiment.", where=EngineOptions, planned=True
     ),
     "reproduce": Command(
         experiments.reproduce,
         experiments.REPRODUCE_EXAMPLES,
         STUDIES,
         "Run them all and print a scorecard.",
-        engine=True,
+        where=EngineOptions,
         bare=True,
         planned=True,
     ),
     "claims": Command(experiments.claims, experiments.CLAIMS_EXAMPLES, STUDIES, "Judge a finished run again."),
     "theory": Command(
-        theory.theory, theory.EXAMPLES, STUDIES, "Check the theorems of the first paper.", engine=True, bare=True
+        theory.theory,
+        theory.EXAMPLES,
+        STUDIES,
+        "Check the theorems of the first paper.",
+        where=EngineOptions,
+        bare=True,
     ),
     "group": Command(groups.group, groups.GROUP_EXAMPLES, GROUPS, "Classes, characters and irreps of a finite group."),
     "limit": Command(groups.limit, groups.LIMIT_EXAMPLES, GROUPS, "Where training of a linear network over it ends."),
@@ -134,7 +160,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the `netgrain` script."""
-    app()
+    with lines_in_pipes():
+        app()
 
 
 def _print_version(asked: bool) -> None:
@@ -160,7 +187,7 @@ def _epilog(examples: str) -> str:
 
 for _name, _row in COMMANDS.items():
     app.command(_name, epilog=_epilog(_row.examples), no_args_is_help=not _row.bare)(
-        as_command(_row.work, engine=_row.engine)
+        as_command(_row.work, where=_row.where)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,21 +15,25 @@ from netgrain.cli.options import (
     Members,
     Memory,
     Model,
+    Numbers,
     Seed,
     SwitchedOn,
     WeightOptions,
     argument,
     known_model,
     option,
+    out_file,
     out_folder,
     switch,
 )
 from netgrain.cli.output import FAILED, Answer
-from netgrain.cli.parsing import check_file, family_from_text, parse_input, parse_probe
+from netgrain.cli.parsing import family_from_text, parse_input, parse_probe
+from netgrain.cli.writing import is_one_file, write_all, write_numbers
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.auditing.audits import Audit
+    from netgrain.auditing.cards import Card
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
 
@@ -50,16 +55,15 @@ CARD_EXAMPLES = """  netgrain card lenet --input 1x32x32 --out card
 REPORT, COMPARISON = Path("report.html"), Path("compare.html")  # written by default, unless --json was asked for
 
 
-def _page(out: Path) -> None:
-    check_file(out, ".html", ".json")
-
-
 def _condition(text: str) -> None:
     from netgrain.auditing.conditions import condition
 
     condition(text)
 
 
+Page = Annotated[
+    Path, out_file("The page, .html; or .json for numbers alone. Replaces a file of that name.", ".html", ".json")
+]
 Quick = Annotated[bool, switch("--quick", "Spend less: at most 500 samples, no short training, fewer sections.")]
 Trial = Annotated[
     bool | None,
@@ -85,9 +89,7 @@ def audit(
     model: Model,
     samples_from: DataOptions,
     trained: WeightOptions,
-    out: Annotated[
-        Path, option("FILE", "The page, .html; or .json for numbers alone. Replaces a file of that name.", check=_page)
-    ] = REPORT,
+    out: Page = REPORT,
     samples: Measured = 2000,
     trial: Trial = None,
     advice: Advice = None,
@@ -138,7 +140,7 @@ def compare(
         argument("MODEL MODEL …", "Two or more families of networks.", check=known_model),
     ],
     samples_from: DataOptions,
-    out: Annotated[Path, option("FILE", "The page, .html. Replaces a file of that name.", check=_page)] = COMPARISON,
+    out: Page = COMPARISON,
     samples: Measured = 2000,
     trial: Trial = None,
     quick: Quick = False,
@@ -187,8 +189,9 @@ def visible(
     probe: AnyProbe = "auto",
     members: Members = None,
     seed: Seed = 0,
+    out: Numbers = None,
 ) -> Answer:
-    """Measure how strongly fresh networks react to a pattern: its gain, its rank, and the layer that loses it."""
+    """Measure how strongly random networks react to a pattern: its gain, its rank, and the layer that loses it."""
     from netgrain.auditing.signals import visible as seen
     from netgrain.data.arrays import read_tensors
 
@@ -196,13 +199,14 @@ def visible(
     shape = tuple(pattern.shape)
     make = family_from_text(model, shape)
     found = seen(make, pattern, input_shape=shape, probe=parse_probe(probe), members=members, seed=seed)
-    return Answer(found.as_dict(), [repr(found)])
+    document = found.as_dict()
+    return Answer(document, [repr(found)], written=write_numbers(out, document))
 
 
 def card(
     model: Model,
     shape: Input,
-    out: Annotated[Path, out_folder("Folder for grain.png and grain.md.")] = Path("card"),
+    out: Annotated[Path, out_folder("Folder for grain.png and grain.md.", ".md", ".png")] = Path("card"),
     probe: AnyProbe = "auto",
     members: Members = None,
     switched_on: SwitchedOn = False,
@@ -223,6 +227,16 @@ def card(
         seed=seed,
         memory=memory,
     )
-    page = made(model, G).save(out)
-    text, files = page.read_text(), [page, page.with_suffix(".png")]
+    page = made(model, G)
+    picture = out.with_suffix(".png").name if is_one_file(out) else "grain.png"
+    text = page.markdown(picture)
+    place = out.parent if out.suffix.casefold() == ".md" and is_one_file(out) else out  # its picture stands beside it
+    files = write_all(place, partial(_card, page, picture))
     return Answer({"text": text, "files": [str(file) for file in files]}, [text], written=files)
+
+
+def _card(page: Card, picture: str) -> dict[str, bytes]:
+    """The picture and the text that names it."""
+    from netgrain.geometry.plots import png
+
+    return {picture: png(page.figure()), Path(picture).with_suffix(".md").name: page.markdown(picture).encode()}

@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from netgrain.cli.options import DataOptions, Model, Seed, WeightOptions, option
+from netgrain.cli.options import DataOptions, Model, Numbers, Seed, WeightOptions, option
 from netgrain.cli.output import Answer, plain_table
 from netgrain.cli.parsing import family_from_text
+from netgrain.cli.writing import write_numbers
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -59,11 +60,12 @@ def complexity(
     trained: WeightOptions,
     members: Annotated[
         int | None,
-        option("N", f"Number of fresh networks to average over, without --weights (default: {MEMBERS})."),
+        option("N", f"Number of random networks to average over, without --weights (default: {MEMBERS})."),
     ] = None,
     estimator: Annotated[str, option("NAME", "auto, exact, forward, vjp, jvp or outputs (random vectors).")] = "auto",
     rel_error: Annotated[float, option("E", "Relative standard error that random vectors aim at.")] = 0.02,
     seed: Seed = 0,
+    out: Numbers = None,
 ) -> Answer:
     """Measure how steep a network is on data: geometric complexity GC = mean ‖∂f/∂x‖², its variants, and bounds.
 
@@ -88,7 +90,7 @@ def complexity(
         networks = [lambda: network]
     found = _measured(networks, data, estimator, rel_error, seed)
     report = _report(model, data, trained.weights, seed, found)
-    return Answer(report, _shown(report))
+    return Answer(report, _shown(report), written=write_numbers(out, report))
 
 
 def _measured(
@@ -96,13 +98,14 @@ def _measured(
 ) -> list[tuple[Complexities, LipschitzProfile]]:
     from netgrain.complexity.lipschitz import lipschitz_profile
     from netgrain.complexity.variants import complexities
+    from netgrain.runtime.devices import best_device
     from netgrain.runtime.progress import Bar
 
     found = []
     inner = None if len(networks) == 1 else False  # one bar, not two
     with Bar("networks", len(networks), None if len(networks) > 1 else False) as bar:
         for make in networks:
-            network = make()
+            network = make().to(best_device())
             variants = complexities(
                 network,
                 data.X,

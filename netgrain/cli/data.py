@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from netgrain.cli.options import DataOptions, DataProbe, Keep, Members, Model, Seed, option, switch
+from netgrain.cli.options import DataOptions, DataProbe, Keep, Members, Model, Seed, out_file, switch
 from netgrain.cli.output import Answer
-from netgrain.cli.parsing import check_file, family_from_text
+from netgrain.cli.parsing import family_from_text
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset
@@ -20,10 +20,6 @@ PRUNE_EXAMPLES = "  netgrain prune lenet --data cifar10 --data-dir data --keep 0
 CENTRED = "of each sample minus the mean of all samples"
 
 
-def _csv(out: Path) -> None:
-    check_file(out, ".csv", ".txt")
-
-
 def score(
     model: Model,
     samples: DataOptions,
@@ -31,10 +27,10 @@ def score(
     members: Members = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, option("FILE", "Write index, label and score of every sample, as .csv.", check=_csv)
+        Path | None, out_file("Write index, label and score of every sample, as .csv.", ".csv", ".txt")
     ] = None,
 ) -> Answer:
-    """Score samples by how strongly fresh networks react along them: x·Gx / x·x, x minus the mean sample."""
+    """Score samples by how strongly random networks react along them: x·Gx / x·x, x minus the mean sample."""
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import score as scores_of
@@ -80,14 +76,14 @@ def score(
 def prune(
     model: Model,
     samples: DataOptions,
-    out: Annotated[Path, option("FILE", "Write the kept indices there, each on a line.", check=_csv)],
+    out: Annotated[Path, out_file("Write the kept indices there, each on a line, as .csv.", ".csv", ".txt")],
     keep: Keep = 0.7,
     any_class: Annotated[bool, switch("--any-class", "Do not keep the same share of every class.")] = False,
     probe: DataProbe = "data",
     members: Members = None,
     seed: Seed = 0,
 ) -> Answer:
-    """Keep the samples with the highest scores: those along which fresh networks react most."""
+    """Keep the samples with the highest scores: those along which random networks react most."""
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import prune as kept_by

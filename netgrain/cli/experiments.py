@@ -12,8 +12,9 @@ import typer
 
 from netgrain.cli import plan
 from netgrain.cli.options import DataDir, DryRun, Resume, Scale, argument, option, out_folder
-from netgrain.cli.output import Answer, json_file, on_interrupt, plain_table, write_all
-from netgrain.cli.parsing import check_folder, engine_of_the_run
+from netgrain.cli.output import Answer, on_interrupt, plain_table
+from netgrain.cli.parsing import engine_of_the_run
+from netgrain.cli.writing import check_folder, json_file, write_all
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -104,9 +105,9 @@ def reproduce(
 ) -> Answer:
     """Run every experiment on the three works, then print one scorecard: claim, paper, ours ± error, verdict.
 
-    Writes reproduction.md and reproduction.json into the folder. Killed at any moment, it continues with --resume and
-    ends in the same scorecard. An experiment whose data are missing is skipped and named, and the exit code is 2;
-    with the data there, --resume runs it.
+    Writes reproduction.md and reproduction.json into the folder. If it is killed, --resume continues it and ends in the
+    same scorecard. If the data of an experiment are missing, the scorecard says so and the exit code is 2; add the data
+    and run it again with --resume.
     """
     folder = out or Path("out") / f"reproduction-{scale}"
     from netgrain.experiments.reproduction import chosen

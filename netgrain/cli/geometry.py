@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -21,7 +21,7 @@ from netgrain.cli.options import (
     option,
     out_folder,
 )
-from netgrain.cli.output import FAILED, Answer, json_file, on_interrupt
+from netgrain.cli.output import FAILED, Answer, on_interrupt
 from netgrain.cli.parsing import (
     digest_of,
     family_from_text,
@@ -31,6 +31,7 @@ from netgrain.cli.parsing import (
     resumable,
     source_of,
 )
+from netgrain.cli.writing import is_one_file, json_file
 from netgrain.models.specs import FORMS
 from netgrain.runtime.errors import NetgrainError
 
@@ -53,6 +54,13 @@ EXAMPLES = f"""  netgrain geometry lenet --input 1x32x32
 """
 
 NAMED = 3  # steps of a kind that are named
+FILES = {
+    "geometry": "geometry.safetensors",
+    "picture": "geometry.png",
+    "directions": "directions.png",
+    "summary": "summary.json",
+}
+ALONE = {"geometry": ".safetensors", "picture": ".png", "summary": ".json"}  # what --out FILE may name
 
 
 def geometry(
@@ -127,6 +135,7 @@ def geometry(
         out_folder(
             "Write geometry.safetensors, geometry.png, directions.png and summary.json there and replace "
             "existing ones. Sampled networks are kept in DIR/members until all are finished.",
+            *ALONE.values(),
         ),
     ] = None,
     resume: Resume = False,
@@ -137,7 +146,8 @@ def geometry(
     Prints a table. With --out it also writes pictures, numbers and a file that netgrain.Geometry.load reads.
     """
     sizes, chosen = parse_input(shape), parse_output(output)
-    if resume and out is None:
+    folder = None if out is None or is_one_file(out) else out
+    if resume and folder is None:
         raise NetgrainError("--resume continues with the networks in a folder; name it with --out DIR.")
 
     from netgrain.geometry.agreement import check as compare
@@ -165,7 +175,7 @@ def geometry(
     if switched_on and check is not None:
         raise NetgrainError("--check compares networks as they start; leave --switched-on out.")
     if dry_run:
-        return plan.of_geometry(sample, sizes, members, out)
+        return plan.of_geometry(sample, sizes, members, folder)
     compared = (
         None
         if check is None
@@ -181,8 +191,8 @@ def geometry(
         "seed": seed, "output": output, "first_layer": first_layer, "at": at, "switched_on": switched_on,
     }  # fmt: skip
     with (
-        on_interrupt(partial(_kept, out)),
-        resumable(None if out is None else out / "members", about, resume) as keeping,
+        on_interrupt(partial(_kept, folder)),
+        resumable(None if folder is None else folder / "members", about, resume) as keeping,
     ):
         G = sample()
         agreement = None if compared is None else compared(closed=G)
@@ -190,7 +200,10 @@ def geometry(
         if keeping is not None:
             keeping.done()
     code = 0 if agreement is None or agreement.agrees else FAILED
-    return Answer(report, _shown(G, report, agreement), code)
+    error = None
+    if out is not None and not report["files"]:
+        error = f"G is zero, so there is no picture; {out} was not written. Name a .json file for the numbers."
+    return Answer(report, _shown(G, report, agreement), code, error)
 
 
 def _kept(out: Path | None) -> str:
@@ -214,37 +227,40 @@ def _reported(G: Geometry, agreement: Agreement | None, out: Path | None) -> dic
 
 def _file_names(G: Geometry, out: Path) -> dict[str, str]:
     """Files by what they hold; there are no pictures of a geometry that is zero."""
-    names = {
-        "geometry": "geometry.safetensors",
-        "picture": "geometry.png",
-        "directions": "directions.png",
-        "summary": "summary.json",
-    }
     pictures = G.trace.value > 0
-    return {what: str(out / name) for what, name in names.items() if pictures or not name.endswith(".png")}
+    names = {what: name for what, name in FILES.items() if pictures or not name.endswith(".png")}
+    if not is_one_file(out):
+        return {what: str(out / name) for what, name in names.items()}
+    return {what: str(out) for what, suffix in ALONE.items() if what in names and suffix == out.suffix.casefold()}
 
 
 def _write(G: Geometry, report: dict[str, Any], out: Path) -> None:
-    """Everything is made first and written last."""
+    """Everything is made first and written last; of one file, nothing else is made."""
     from netgrain.geometry import plots
     from netgrain.runtime.files import write_whole
 
     files: dict[str, str] = report["files"]
-    contents = {"summary": json_file(report)}
-    if "picture" in files:
-        pictures = {"picture": plots.overview({G.about.model: G}), "directions": plots.directions(G)}
-        contents = {**{what: plots.png(figure) for what, figure in pictures.items()}, **contents}
+    made: dict[str, Callable[[], bytes]] = {
+        "picture": lambda: plots.png(plots.overview({G.about.model: G})),
+        "directions": lambda: plots.png(plots.directions(G)),
+        "summary": lambda: json_file(report),
+    }
+    contents = {what: make() for what, make in made.items() if what in files}
     done = 0
 
     def kept() -> str:
+        if is_one_file(out):
+            return "nothing was written"
         number = f"{done} {'was' if done == 1 else 'were'}"
         return f"of {len(files)} files in {out}, {number} written (whole); resume with --resume"
 
     with on_interrupt(kept):
-        G.save(files["geometry"])
-        for what, content in contents.items():
+        if "geometry" in files:
+            G.save(files["geometry"])
             done += 1
+        for what, content in contents.items():
             write_whole(files[what], content)
+            done += 1
 
 
 def _shown(G: Geometry, report: dict[str, Any], agreement: Agreement | None) -> Iterator[str | list[tuple[str, str]]]:

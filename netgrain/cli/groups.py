@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from netgrain.cli.options import Seed, argument, option, out_folder
-from netgrain.cli.output import Answer, console, json_file, plain_table, write_all
+from netgrain.cli.output import Answer, console, plain_table
+from netgrain.cli.writing import json_file, write_all
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ METHOD is one of
 
 def group(
     name: Annotated[str, argument("NAME", "The group, see below.")],
-    out: Annotated[Path | None, out_folder("Write cayley.png and group.json there.")] = None,
+    out: Annotated[Path | None, out_folder("Write cayley.png and group.json there.", ".png", ".json")] = None,
 ) -> Answer:
-    """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
+    """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a picture."""
     from netgrain.groups.parsing import parse
 
     G = parse(name)
@@ -176,11 +177,11 @@ def limit(
     seed: Seed = 0,
     data: Annotated[
         Path | None,
-        option("FILE.npz", "X (points, order) and y (-1 or +1) instead."),
+        option("FILE.npz", "Use these points instead: arrays X (points, order) and y (-1 or +1)."),
     ] = None,
-    out: Annotated[Path | None, out_folder("Write limit.json and limit.png there.")] = None,
+    out: Annotated[Path | None, out_folder("Write limit.json and limit.png there.", ".json", ".png")] = None,
 ) -> Answer:
-    """Train a linear network over a group to the end, and say what it has minimised and how well.
+    """Compute where training of a linear network over a group ends, which norm that minimises, and how well.
 
     The table shows the limit of training beside that of a fully connected network (the support vector machine).
     """

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from netgrain.cli.options import DataOptions, Seed, WeightOptions, argument, known_model, option, switch
+from netgrain.cli.options import DataOptions, Seed, WeightOptions, argument, known_model, option, out_file, switch
 from netgrain.cli.output import Answer, plain_table
-from netgrain.cli.parsing import check_file, family_from_text
+from netgrain.cli.parsing import family_from_text
+from netgrain.cli.writing import write_figure_or_numbers
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
     from netgrain.data.dataset import Dataset
@@ -23,10 +26,6 @@ EXAMPLES = """  netgrain learnability mlp --data digits
   netgrain learnability lenet resnet18:width=0.125 --data cifar10 --data-dir data --size 16 --out scores.png
   netgrain learnability my_models.py:Net --data my.npz --no-trial --json
   netgrain learnability my_models.py:Net --data my.npz --weights trained.safetensors"""
-
-
-def _picture(out: Path) -> None:
-    check_file(out, ".png")
 
 
 def learnability(
@@ -44,7 +43,7 @@ def learnability(
         bool | None,
         switch("--trial/--no-trial", "Run a short training, too (default: where its cost in steps allows it)."),
     ] = None,
-    out: Annotated[Path | None, option("FILE", "Picture to write, .png.", check=_picture)] = None,
+    out: Annotated[Path | None, out_file("Write a picture, .png, or the numbers, .json.", ".png", ".json")] = None,
     seed: Seed = 0,
 ) -> Answer:
     """Predict the accuracy that networks will reach on data, before they are trained, and say when not to trust it."""
@@ -65,14 +64,14 @@ def learnability(
         for model in dict.fromkeys(models)
     }
     places = ranking(list(found.values()), list(found))
-    written = [] if out is None else [_written(out, found, places)]
     document = {
         "data": data.name,
         "note": data.note,
         "models": {name: f.as_dict() for name, f in found.items()},
         "ranking": [{"model": p.name, "score": p.score.as_dict(), "like_best": p.like_best} for p in places],
-        "picture": None if out is None else str(out),
+        "picture": str(out) if out is not None and out.suffix.casefold() == ".png" else None,
     }
+    written = write_figure_or_numbers(out, partial(_picture, found, places), document)
     return Answer(document, _shown(data, found, places), written=written)
 
 
@@ -87,13 +86,11 @@ def _predicted(model: str, data: Dataset, trained: WeightOptions, **chosen: Any)
     return predicted(network, data.X, data.labels, classes=data.classes, target=target, **chosen)
 
 
-def _written(out: Path, found: dict[str, Learnability], places: tuple[Place, ...]) -> Path:
-    from netgrain.geometry.plots import png
+def _picture(found: dict[str, Learnability], places: tuple[Place, ...]) -> Figure:
     from netgrain.learning.plots import picture, ranking_picture
-    from netgrain.runtime.files import write_whole
 
     only = next(iter(found.values()))
-    return write_whole(out, png(picture(only) if len(found) == 1 else ranking_picture(places, only)))
+    return picture(only) if len(found) == 1 else ranking_picture(places, only)
 
 
 def _shown(data: Dataset, found: dict[str, Learnability], places: tuple[Place, ...]) -> Iterator[Any]:

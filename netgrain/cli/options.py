@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from netgrain.cli.output import Answer, one_sentence_errors
-from netgrain.cli.parsing import check_folder, check_share
+from netgrain.cli.parsing import check_share
+from netgrain.cli.writing import file_ending_in, folder_or_file
 from netgrain.data.formats import format_of, kinds
 from netgrain.models.specs import check_name
 from netgrain.runtime.engines import engine_names
@@ -48,9 +49,15 @@ def switch(name: str, text: str) -> Any:
     return typer.Option(name, help=text)
 
 
-def out_folder(text: str) -> Any:
-    """An option that names a folder to write to."""
-    return option("DIR", text, check=check_folder)
+def out_folder(text: str, *suffixes: str) -> Any:
+    """An option that names a folder to write to, or one file with one of these endings."""
+    alone = f" A name that ends in {' or '.join(suffixes)} stands for that file alone." if suffixes else ""
+    return option("DIR|FILE" if suffixes else "DIR", text + alone, check=folder_or_file(*suffixes))
+
+
+def out_file(text: str, *suffixes: str) -> Any:
+    """An option that names a file to write."""
+    return option("FILE", text, check=file_ending_in(*suffixes))
 
 
 def _early(check: Callable[[Any], object] | None) -> Callable[[Any], Any] | None:
@@ -80,8 +87,16 @@ Input = Annotated[str, option("SIZES", "Shape of one input without the batch: 1x
 Members = Annotated[
     int | None, option("N", "Number of random networks to average over (default: chosen by the method).")
 ]
-DataProbe = Annotated[str, option("PROBE", "Where to take G: data (some of the samples), origin or gaussian:SIGMA.")]
-AnyProbe = Annotated[str, option("PROBE", "Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")]
+DataProbe = Annotated[
+    str,
+    option("PROBE", "Inputs at which to take G: data (some of the samples), origin (zeros) or gaussian:SIGMA (noise)."),
+]
+AnyProbe = Annotated[
+    str,
+    option(
+        "PROBE", "Inputs at which to take G: auto (the origin), origin (zeros), gaussian:SIGMA (noise) or data:FILE."
+    ),
+]
 Memory = Annotated[
     str | None,
     option(
@@ -95,8 +110,8 @@ SwitchedOn = Annotated[
     bool,
     switch(
         "--switched-on",
-        "Start with everything on: norm weights, gains and layer scales at one, a last layer of zeros with random "
-        "weights.",
+        "Switch on what a model starts without: norm weights, gains and layer scales at one, a last layer of zeros "
+        "with random weights.",
     ),
 ]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
@@ -110,6 +125,7 @@ Scale = Annotated[
 Resume = Annotated[bool, switch("--resume", "Finish a stopped run: compute only what is missing.")]
 DryRun = Annotated[bool, switch("--dry-run", "Estimate time and memory from a few units, then stop.")]
 DataDir = Annotated[Path | None, option("DIR", "Folder that holds named data sets (default: $NETGRAIN_DATA).")]
+Numbers = Annotated[Path | None, out_file("Write the numbers of --json there, as .json.", ".json")]
 Json = Annotated[bool, switch("--json", "Print one JSON document and nothing else.")]
 
 
@@ -135,10 +151,14 @@ class DataOptions:
             "Column of a table with the labels (default: the one called label, target, y or class, else the last).",
         ),
     ] = None
-    no_label: Annotated[bool, switch("--no-label", "Leave the labels out, or have none.")] = False
+    no_label: Annotated[bool, switch("--no-label", "Ignore the labels, or read data that has none.")] = False
     target: Annotated[
         str | None,
-        option("KIND", "What the labels are: classes, or numbers to predict (default: as they look).", check=_target),
+        option(
+            "KIND",
+            "What the labels are: classes, or numbers to predict (default: decided from the values).",
+            check=_target,
+        ),
     ] = None
     channels: Annotated[int | None, option("N", "Make the images grey (1) or colour (3).")] = None
     size: Annotated[int | None, option("N", "Average the images to N x N first.")] = None
@@ -211,7 +231,20 @@ class WeightOptions:
 
 
 @dataclass(frozen=True)
-class EngineOptions:
+class DeviceOptions:
+    """The device of networks that are measured in this process, one after the other."""
+
+    device: Annotated[str | None, option("DEVICE", "cpu, cuda, cuda:1 or mps (default: the best available).")] = None
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Inside, networks are on this device."""
+        with _on_device(self.device):
+            yield
+
+
+@dataclass(frozen=True)
+class EngineOptions(DeviceOptions):
     """Where independent work runs."""
 
     engine: Annotated[
@@ -222,16 +255,15 @@ class EngineOptions:
             "(default: chosen by the size of the job).",
         ),
     ] = None
-    workers: Annotated[int | None, option("N", "Number of units at a time (default: one for each core).")] = None
+    workers: Annotated[int | None, option("N", "Number of parallel workers (default: one for each core).")] = None
     address: Annotated[str | None, option("HOST:PORT", "Address of a running Ray cluster, for --engine ray.")] = None
-    device: Annotated[str | None, option("DEVICE", "cpu, cuda, cuda:1 or mps (default: the best available).")] = None
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Inside, sampling, training and sweeps go where these options say."""
         from netgrain.runtime.engine_in_use import using
 
-        with _on_device(self.device), using(self._chosen()):
+        with super().used(), using(self._chosen()):
             yield
 
     def _chosen(self) -> Engine | None:
@@ -258,10 +290,10 @@ def _on_device(text: str | None) -> Iterator[None]:
 # --- from a function to a command -------------------------------------------------------------------------------------
 
 
-def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable[..., None]:
+def as_command(work: Callable[..., Answer], *, where: type[DeviceOptions] | None = None) -> Callable[..., None]:
     """The command of a function: groups spread out to options, --json last, errors in one sentence.
 
-    engine: it takes --engine, --workers, --address and --device, too. A function that has a parameter as_json is told.
+    where: options about the place of the work that it takes, too. A function that has a parameter as_json is told.
     """
     own = inspect.signature(work, eval_str=True)
     groups: dict[str, Any] = {p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)}
@@ -270,7 +302,7 @@ def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable
     def command(**values: Any) -> None:
         as_json = values.pop("as_json")
         with one_sentence_errors():
-            place = _taken(EngineOptions, values).used() if engine else nullcontext()
+            place = nullcontext() if where is None else _taken(where, values).used()
             for name, group in groups.items():
                 values[name] = _taken(group, values)
             if "as_json" in own.parameters:
@@ -283,7 +315,7 @@ def as_command(work: Callable[..., Answer], *, engine: bool = False) -> Callable
     parameters = []
     for p in own.parameters.values():
         parameters += _options(p.annotation) if p.name in groups else [p] if p.name != "as_json" else []
-    parameters += _options(EngineOptions) if engine else []
+    parameters += [] if where is None else _options(where)
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
     keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     command.__signature__ = own.replace(parameters=keyword, return_annotation=None)  # type: ignore[attr-defined]

@@ -154,19 +154,3 @@ def plain_table(
     for row in cells:
         table.add_row(*row)
     return table
-
-
-def write_all(out: Path | None, contents: Callable[[], dict[str, bytes]]) -> list[Path]:
-    """Files written whole into a folder, all of them made first; none where no folder was named."""
-    if out is None:
-        return []
-    from netgrain.runtime.files import write_whole
-    from netgrain.runtime.threads import one_thread
-
-    with one_thread():  # several threads on a busy machine can be ten times slower
-        made = contents()
-    return [write_whole(out / name, content) for name, content in made.items()]
-
-
-def json_file(document: Any) -> bytes:
-    return (as_text(document) + "\n").encode()

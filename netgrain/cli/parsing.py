@@ -1,9 +1,8 @@
-"""From what the user wrote to objects: sizes, outputs, probes, families, files and folders to write."""
+"""From what the user wrote to objects: sizes, outputs, probes, families, engines."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,29 +114,6 @@ def _check_weights(spec: str, make: Family) -> None:
         )
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is computed."""
-    if out.exists() and not out.is_dir():
-        raise NetgrainError(f"--out expects a folder, {out} is a file; choose another name.")
-    there = next((p for p in (out.absolute(), *out.absolute().parents) if p.exists()), Path("/"))
-    if not there.is_dir():
-        raise NetgrainError(f"--out expects a folder, but {there} is a file; choose another name.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise NetgrainError(f"--out: {there} cannot be written to; choose another folder.")
-
-
-def check_file(out: Path, *suffixes: str) -> None:
-    """Refuse a file that cannot be written, or is of no kind that is written here; its folder is made when it is."""
-    if out.is_dir():
-        raise NetgrainError(f"--out expects a file, {out} is a folder; add a name such as report{suffixes[0]}.")
-    if out.suffix.casefold() not in suffixes:
-        raise NetgrainError(f"--out expects a name that ends in {' or '.join(suffixes)}, found '{out.name}'.")
-    folder = out.absolute().parent
-    check_folder(folder)
-    if out.exists() and not os.access(out, os.W_OK):
-        raise NetgrainError(f"--out: {out} cannot be written; choose another place.")
-
-
 def source_of(make: Family) -> str | None:
     """What the file of a user's model is now: members of two versions of it are not mixed."""
     import inspect
@@ -173,7 +149,7 @@ def resumable(folder: Path | None, about: dict[str, Any], resume: bool) -> Itera
         yield None
         return
     from netgrain.runtime.engine_in_use import using
-    from netgrain.runtime.run_folder import ResumableEngine
+    from netgrain.runtime.runners import ResumableEngine
 
     keeping = ResumableEngine(folder, "geometry", about, engine_of_the_run(), resume=resume)
     try:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from netgrain.cli.options import Seed, argument, option, out_folder
-from netgrain.cli.output import Answer, json_file, plain_table, write_all
+from netgrain.cli.output import Answer, plain_table
+from netgrain.cli.writing import json_file, write_all
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,12 +52,12 @@ def theory(
         option("DIR", "Folder that holds CIFAR-10 (default: synthetic images if it is not found)."),
     ] = None,
     out: Annotated[
-        Path | None, out_folder("Write theory.json there, and fig7.png and fig15.png of the work geometry.")
+        Path | None, out_folder("Write theory.json there, and fig7.png and fig15.png of the work geometry.", ".json")
     ] = None,
 ) -> Answer:
     """Measure the theorems, conjectures, lemmas and examples of the paper, and say which hold.
 
-    Each number stands beside what the paper prints and what is predicted here; docs/theory.md derives the latter.
+    Prints each number beside the value in the paper and the value derived in docs/theory.md.
     """
     from netgrain.experiments.theory.measuring import measure_statements
 

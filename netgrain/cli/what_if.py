@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from netgrain.cli.options import DataOptions, Model, Seed, option
+from netgrain.cli.options import DataOptions, Model, Numbers, Seed, option
 from netgrain.cli.output import Answer
 from netgrain.cli.parsing import family_from_text
+from netgrain.cli.writing import write_numbers
 from netgrain.models.specs import plain_value
 from netgrain.runtime.errors import NetgrainError
 
 if TYPE_CHECKING:
-    from netgrain.auditing.advice import Row
+    from netgrain.auditing.advised import Row
     from netgrain.auditing.known_network import Change
     from netgrain.data.dataset import Dataset
     from netgrain.families.members import Family
@@ -43,6 +44,7 @@ def what_if(
         int | None, option("N", "Number of random samples to use (default: by a fixed cost, at most 1000).")
     ] = None,
     seed: Seed = 0,
+    out: Numbers = None,
 ) -> Answer:
     """Predict the accuracy of a changed network and of the network as it is, on the same samples."""
     if not swap and not options and resize is None:
@@ -56,7 +58,7 @@ def what_if(
     counts = _directions(make, change, data, seed) if resize is None else None
     document = {"model": model, "data": data.name, "note": data.note, **found.as_dict(), "directions": counts}
     document["measure"] = "R²" if data.target == "numbers" else "accuracy"
-    return Answer(document, _shown(document, found))
+    return Answer(document, _shown(document, found), written=write_numbers(out, document))
 
 
 def _family(model: str, data: Dataset) -> Family:

@@ -23,9 +23,9 @@ STRIPS = ("|β| at initialisation", "|β| at the limit", "|β̂| at initialisati
 
 def limit_figure(found: Limit, fourier: BlockTransform) -> Figure:
     """Left: singular values of β̂ over log-norm time. Right: |β| and |β̂| before and after, as strips."""
-    from matplotlib.figure import Figure
+    from netgrain.runtime.figures import new_figure
 
-    figure = Figure(figsize=(11.5, 4.6), layout="constrained")
+    figure = new_figure((11.5, 4.6))
     parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.25))
     left, right = parts
     decay(found, fourier, left.add_subplot())
@@ -54,10 +54,9 @@ def limit_figure(found: Limit, fourier: BlockTransform) -> Figure:
 
 def decay(found: Limit, fourier: BlockTransform, ax: Axes | None = None) -> Axes:
     """Singular values of β̂(ρ), each irrep's, for |β|₂ = 1, over log |w|; those that survive in blue."""
-    if ax is None:
-        from matplotlib.figure import Figure
+    from netgrain.runtime.figures import axes_or_new
 
-        ax = Figure(figsize=(5.2, 4.2), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, (5.2, 4.2))
     stacks = fourier.singular_values(found.trajectory.betas)
     values = torch.cat([s.flatten(1) for s in stacks], 1).numpy()  # (records, values)
     shown = np.maximum(values, FLOOR)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from netgrain.experiments.claims import Claim
-    from netgrain.runtime.run_folder import Runner
+    from netgrain.runtime.runners import Runner
 
 SCALES = ("smoke", "laptop", "paper")
 OWN_SCALES = ("smoke", "laptop", "overnight")  # of studies of our own, which have no paper to follow

@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrain.data.images import load_split
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 

@@ -15,7 +15,8 @@ from netgrain.experiments.contract import Experiment, is_experiment
 from netgrain.runtime.cost import SAMPLES, Cost, CostEngine, PlanningRunner, explore
 from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.files import write_whole
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Engine
 
 PACKAGES = ("grain", "heuristics", "equivariance", "learnability")  # one per study: the papers in order, then our own

@@ -103,6 +103,11 @@ class Estimate(float):
 
     __str__ = __repr__
 
+    def _repr_html_(self) -> str:
+        number, _, error = self.with_error.partition(" ")
+        n = f"&emsp;n = {self.n}" if self.stderr else ""
+        return f"<b>{number}</b> {error}<span style='opacity:0.6'>{n}</span>"
+
 
 def _rounded(value: float, stderr: float) -> str:
     """The value with as many digits as its standard error makes meaningful."""

@@ -1,6 +1,6 @@
 """Pictures of a geometry: the matrix, its spectrum, its directions, and several networks side by side.
 
-Nothing here is shown or kept: every function draws on the axes it is given, or on a figure of its own.
+Every function draws on the axes it is given, or on a new figure, which belongs to pyplot where that is in use.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from netgrain.runtime.figures import axes_or_new, forget, new_figure
 
 if TYPE_CHECKING:
     from netgrain.geometry.spectrum import EigenvalueBlock
@@ -38,7 +40,7 @@ def matrix(G: SymmetricMatrix, ax: Axes | None = None) -> Axes:
     A printed point shows the mean of the entries below it, and the colours end where almost all of these means do: a
     few large entries do not bleach the rest (the colour bar is then pointed).
     """
-    ax = _axes(ax, (5.4, 4.6))
+    ax = axes_or_new(ax, (5.4, 4.6))
     entries = _corner(G, MOST_COORDINATES)
     if not entries.any():
         write(ax, "zero: there is nothing to draw", 30)
@@ -84,7 +86,7 @@ def spectrum(G: Geometry, ax: Axes | None = None, label: str | None = None, *, l
     directions carry 90 % of the trace. Call it again with the same axes and another label to compare.
     """
     earlier = 0 if ax is None else sum(line.get_linestyle() == "-" for line in ax.lines)
-    ax = _axes(ax, (5.4, 4.0))
+    ax = axes_or_new(ax, (5.4, 4.0))
     dress(ax, "Spectrum of G", "index of the direction")
     ax.set_ylabel("eigenvalue / largest", fontsize=MEDIUM)
     values = G.eigenvalues.numpy()
@@ -141,7 +143,7 @@ def directions(G: Geometry, k: int = 8) -> Figure:
     rows = [_leading(G, k), *_last(G, min(k, G.d - k))]
     columns = min(8, k)
     lines = [math.ceil(len(vectors) / columns) for _, _, vectors in rows]
-    figure = Figure(figsize=(1.5 * columns + 0.5, 1.85 * sum(lines) + 0.35 * len(rows)), layout="constrained")
+    figure = new_figure((1.5 * columns + 0.5, 1.85 * sum(lines) + 0.35 * len(rows)))
     parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=lines).ravel()
     blocks = G.blocks()
     for part, count, (title, start, vectors) in zip(parts, lines, rows, strict=True):
@@ -158,7 +160,7 @@ def directions(G: Geometry, k: int = 8) -> Figure:
 def overview(geometries: dict[str, Geometry]) -> Figure:
     """Networks side by side: one column each, G as an image above its spectrum (figure 9 of the paper)."""
     count = len(geometries)
-    figure = Figure(figsize=(3.9 * max(count, 1), 6.9), layout="constrained")
+    figure = new_figure((3.9 * max(count, 1), 6.9))
     if not count:
         return figure
     grid = figure.subplots(2, count, squeeze=False, height_ratios=(1.25, 1))
@@ -184,6 +186,7 @@ def png(figure: Figure) -> bytes:
     file = io.BytesIO()
     with mpl.rc_context({"savefig.bbox": None}):
         figure.savefig(file, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+    forget(figure)
     return file.getvalue()
 
 
@@ -199,10 +202,6 @@ def dress(ax: Axes, title: str, along: str) -> None:
     ax.set_axisbelow(True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    return Figure(figsize=size, layout="constrained").add_subplot() if ax is None else ax
 
 
 def _corner(G: SymmetricMatrix, most: int) -> np.ndarray:
@@ -260,7 +259,7 @@ def _nothing_to_draw(G: Geometry) -> str:
 
 
 def _only_text(text: str) -> Figure:
-    figure = Figure(figsize=(6.5, 1.4), layout="constrained")
+    figure = new_figure((6.5, 1.4))
     write(figure.add_subplot(), text)
     return figure
 

@@ -32,6 +32,7 @@ from netgrain.geometry.structured_forms import Kronecker
 from netgrain.geometry.symmetric import SymmetricMatrix, dense_form, form_of, plain_tensor
 from netgrain.geometry.tails import Tails
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.snippets import snippet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -597,6 +598,20 @@ class Geometry(SymmetricMatrix):
             )
 
     def __repr__(self) -> str:
+        about, how, facts = self.about, *self._described()
+        model = [about.model] if about.model else []
+        probe = [f"probe {about.probe}"] if about.probe.used else []
+        return f"Geometry({', '.join([f'd={self.d}', *how, *model, *probe, *facts])})"
+
+    def _repr_html_(self) -> str:
+        about, how, facts = self.about, *self._described()
+        shape = " × ".join(map(str, self.input_shape))
+        rows = [("network", about.model), ("input", f"{shape}, d = {self.d}" if "×" in shape else f"d = {self.d}")]
+        rows += [("obtained", ", ".join(how)), ("probe", str(about.probe) if about.probe.used else "")]
+        return snippet("Geometry", [row for row in rows if row[1]] + [("", fact) for fact in facts])
+
+    def _described(self) -> tuple[list[str], list[str]]:
+        """How it was obtained, and what is worth saying of it."""
         about = self.about
         if about.method == "sampled":
             how = [f"sampled from {about.members} member{'s' * (about.members != 1)}"]
@@ -607,16 +622,10 @@ class Geometry(SymmetricMatrix):
         else:
             how = [about.method]
         switches = about.switches()
-        facts = [f"d={self.d}", *([switches] if switches else []), *how]
-        if about.model:
-            facts.append(about.model)
-        if about.probe.used:
-            facts.append(f"probe {about.probe}")
-        if self.trace.value == 0 and switches:
-            return f"Geometry({', '.join(facts)})"
+        how = [switches, *how] if switches else how
         if self.trace.value == 0:
-            return f"Geometry({', '.join([*facts, 'zero: the network does not react to its input'])})"
-        return f"Geometry({', '.join([*facts, *self._facts()])})"
+            return how, [] if switches else ["zero: the network does not react to its input"]
+        return how, self._facts()
 
     def _facts(self) -> list[str]:
         """What is worth saying of a geometry that is not zero."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from netgrain.groups.axioms import Ints
 from netgrain.groups.group import Group
 from netgrain.groups.structure import Direct, Semidirect
+from netgrain.runtime.figures import axes_or_new
 
 MOST = 1024  # elements drawn along a side; of a larger group every k-th
 NAMED = 24  # elements that still have room for their names
@@ -31,8 +31,7 @@ def quilt(group: Group, ax: Axes | None = None) -> Axes:
 
     Of a group of more than 1024 elements every k-th is drawn; no table is made.
     """
-    if ax is None:
-        ax = Figure(figsize=(6.4, 5.6), layout="constrained").add_subplot()
+    ax = axes_or_new(ax, (6.4, 5.6))
     order, tile = coset_order(group)
     step = -(-group.order // MOST)
     shown = order[::step]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from netgrain.runtime.errors import NetgrainError
+from netgrain.runtime.snippets import snippet
 from netgrain.runtime.versions import versions
 
 KernelKind = Literal["layers", "last", "tangent"]
@@ -142,11 +143,18 @@ class Kernel:
     def __repr__(self) -> str:
         n, m = self.matrix.shape
         of = f"{SAYS[self.kind]} of {self.about.model}" if self.about.model else SAYS[self.kind]
+        return f"Kernel({of}, {n} × {m}, {self._how()})"
+
+    def _repr_html_(self) -> str:
+        n, m = self.matrix.shape
+        rows = [("network", self.about.model), ("features", SAYS[self.kind]), ("samples", f"{n} × {m}")]
+        rows += [("obtained", self._how()), *(("", remark) for remark in self.about.remarks)]
+        return snippet("Kernel", [row for row in rows if row[1]])
+
+    def _how(self) -> str:
         if self.about.method == "closed-form":
-            how = "closed form" + (", exact at any width" if self.about.exact else ", the limit of wide layers")
-        elif self.about.method == "given":
-            how = "one given model"
-        else:
-            error = "unknown" if math.isnan(self.relative_error) else f"{self.relative_error:.2g}"
-            how = f"{self.members} member{'s' * (self.members != 1)}, relative error {error}"
-        return f"Kernel({of}, {n} × {m}, {how})"
+            return "closed form" + (", exact at any width" if self.about.exact else ", the limit of wide layers")
+        if self.about.method == "given":
+            return "one given model"
+        error = "unknown" if math.isnan(self.relative_error) else f"{self.relative_error:.2g}"
+        return f"{self.members} member{'s' * (self.members != 1)}, relative error {error}"

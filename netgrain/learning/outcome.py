@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,9 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.learning.learning_curves import GAIN, LearningCurve
 from netgrain.learning.modes import ModeShares
 from netgrain.learning.prediction_errors import PredictionError, track_record
-from netgrain.learning.trials import Trial, combined
+from netgrain.learning.trial_gains import combined
+from netgrain.learning.trials import Trial
+from netgrain.runtime.snippets import snippet
 from netgrain.runtime.versions import versions
 
 if TYPE_CHECKING:
@@ -383,13 +384,7 @@ class Learnability:
         return f"Learnability({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td style='text-align:left'>{html.escape(text)}"
-            "</td></tr>"
-            for name, text in self.rows()
-        )
-        notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.remarks)
-        return f"<table><caption>{html.escape(self.about.model)}</caption>{cells}</table><ul>{notes}</ul>"
+        return snippet(self.about.model, [*self.rows(), *(("note", text) for text in self.remarks)])
 
 
 def _beyond_the_record(about: LearnabilityAbout, kernel: str) -> list[str]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netgrain.geometry.plots import COLOURS, LINE, MARK, SMALL
+from netgrain.runtime.figures import axes_or_new, new_figure
 
 if TYPE_CHECKING:
     from netgrain.learning.outcome import Learnability
@@ -20,7 +21,7 @@ AHEAD = 8  # times the samples
 
 def curve(found: Learnability, ax: Axes | None = None) -> Axes:
     """The score over the number of samples: leave-one-out of subsets, the forecast, and the prediction's own error."""
-    ax = _axes(ax, (4.8, 3.6))
+    ax = axes_or_new(ax, (4.8, 3.6))
     points, n = found.curve, found.curve.sizes[-1]
     scores, errors = [float(s) for s in points.scores], [s.stderr for s in points.scores]
     ax.errorbar(points.sizes, scores, errors, fmt="o-", color=LINE, ms=4, lw=1.2, label="leave-one-out of subsets")
@@ -51,7 +52,7 @@ def curve(found: Learnability, ax: Axes | None = None) -> Axes:
 
 def shares(found: Learnability, ax: Axes | None = None) -> Axes:
     """The share of the label in each band of modes, and what of it is learnt now."""
-    ax = _axes(ax, (4.8, 3.6))
+    ax = axes_or_new(ax, (4.8, 3.6))
     bands = found.shares.shown
     places = range(len(bands))
     for band, place in zip(bands, places, strict=True):
@@ -68,7 +69,7 @@ def shares(found: Learnability, ax: Axes | None = None) -> Axes:
 
 def picture(found: Learnability) -> Figure:
     """Both, side by side."""
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    figure = new_figure((9.6, 3.8))
     left, right = figure.subplots(1, 2)
     curve(found, left)
     shares(found, right)
@@ -78,7 +79,7 @@ def picture(found: Learnability) -> Figure:
 
 def ranking_picture(places: Sequence[Place], one: Learnability) -> Figure:
     """Scores of several networks with their errors, the best on top."""
-    figure = Figure(figsize=(6.4, 1.2 + 0.4 * len(places)), layout="constrained")
+    figure = new_figure((6.4, 1.2 + 0.4 * len(places)))
     ax = figure.subplots()
     for row, place in enumerate(places):
         colour = LINE if place.like_best else COLOURS[4]
@@ -88,7 +89,3 @@ def ranking_picture(places: Sequence[Place], one: Learnability) -> Figure:
     ax.invert_yaxis()
     ax.set_xlabel(f"expected {one.measure} (blue: cannot be told apart from the best; dotted: chance)")
     return figure
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    return Figure(figsize=size, layout="constrained").subplots() if ax is None else ax

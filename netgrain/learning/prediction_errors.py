@@ -110,6 +110,8 @@ class TrackRecord:
         Of the kernel's number, of a trial training's, and of both in one.
     recipes : RecordedRecipes
         Of other recipes, which these errors do not count.
+    alike : float
+        Two networks on the same samples whose scores differ by less cannot be told apart.
     members : dict of str to int
         Random networks behind each kind of kernel.
     image_size : int
@@ -121,6 +123,7 @@ class TrackRecord:
     trial: RecordedErrors
     combined: RecordedErrors
     recipes: RecordedRecipes
+    alike: float
     members: dict[str, int]
     image_size: int
 
@@ -141,7 +144,14 @@ def track_record() -> TrackRecord:
         f"{stored['recipe']}; {' or '.join(others.means)} moved what was reached by {100 * others.spread:.1f} points "
         f"(root mean square, {others.source}), which the error does not count"
     )
-    return TrackRecord(recipe, **kinds, recipes=others, members=stored["members"], image_size=stored["image size"])
+    return TrackRecord(
+        recipe,
+        **kinds,
+        recipes=others,
+        alike=stored["alike"]["points"],
+        members=stored["members"],
+        image_size=stored["image size"],
+    )
 
 
 def _recorded(stored: dict[str, Any]) -> RecordedErrors:

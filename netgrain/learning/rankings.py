@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.outcome import Learnability
-from netgrain.learning.trials import BEYOND
+from netgrain.learning.prediction_errors import track_record
+from netgrain.learning.trial_gains import BEYOND
 from netgrain.runtime.errors import NetgrainError
 
 
@@ -37,8 +38,10 @@ class Place:
 def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -> tuple[Place, ...]:
     """Networks by expected score, the best first.
 
-    Two networks cannot be told apart where their difference is within 1.645 errors of both together. Where every one
-    of them had a trial training, scores combine it with the kernel, which ranks networks better than the kernel alone.
+    Two networks cannot be told apart where their difference is within 1.645 errors of the samples of both together, or
+    within the margin of the track record. What both have in common, such as a task that is harder than kernels see,
+    does not count. Where every one of them had a trial training, scores combine it with the kernel, which ranks
+    networks better than the kernel alone.
 
     Parameters
     ----------
@@ -62,18 +65,23 @@ def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -
     both = [f.combined for f in found]
     scores = [f.score for f in found] if None in both else both
     named = zip(names or [f.about.model for f in found], scores, found, strict=True)
-    return ranked([(name, score, f.warning) for name, score, f in named if score is not None])
+    return ranked([(name, score, f.error.samples, f.warning) for name, score, f in named if score is not None])
 
 
-def ranked(scores: Sequence[tuple[str, Estimate, str | None]]) -> tuple[Place, ...]:
-    """The same of names, scores for the same samples and labels, and warnings.
+def ranked(scores: Sequence[tuple[str, Estimate, float, str | None]]) -> tuple[Place, ...]:
+    """The same of names, scores for the same samples and labels with their errors by samples alone, and warnings.
 
-    >>> [p.like_best for p in ranked([("a", Estimate(0.8, 0.02), None), ("b", Estimate(0.9, 0.02), None)])]
+    >>> [p.like_best for p in ranked([("a", Estimate(0.8, 0.05), 0.02, None), ("b", Estimate(0.9, 0.05), 0.02, None)])]
     [True, False]
     """
     ordered = sorted(scores, key=lambda row: -float(row[1]))
-    best = ordered[0][1]
+    _, best, error, _ = ordered[0]
     return tuple(
-        Place(name, score, best - score <= BEYOND * math.hypot(best.stderr, score.stderr), warning)
-        for name, score, warning in ordered
+        Place(name, score, float(best) - float(score) <= margin(error, own), warning)
+        for name, score, own, warning in ordered
     )
+
+
+def margin(one: float, other: float) -> float:
+    """Difference of two scores within which networks cannot be told apart, of their errors by samples alone."""
+    return max(track_record().alike, BEYOND * math.hypot(one, other))

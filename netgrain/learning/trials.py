@@ -11,7 +11,6 @@ the least squared error on the samples that did not train; where it is the small
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -29,6 +28,7 @@ from netgrain.learning.layer_grams import layer_gram
 from netgrain.learning.learning_curves import scored_predictions
 from netgrain.learning.leave_one_out import leave_one_out
 from netgrain.learning.targets import Targets, score_of
+from netgrain.learning.trial_gains import gain_of, learnt_features
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.progress import Bar
 from netgrain.runtime.randomness import generator_for
@@ -50,11 +50,6 @@ OVERHEAD = 3e5  # operations that a step costs for each sample of a small networ
 FITTED = 0.95  # training score below it: the network did not fit its samples
 MOST_SCORED = 2500  # samples that score it: half of what a kernel is decomposed for
 AT_ONCE = 256  # samples of a forward pass
-BEYOND = 1.645  # errors of a difference that is no accident: one-sided, 95%
-# chosen on 74 pairs of 16 tuning tasks: the four that the kernel underrated by 10 points or more gained that much,
-# and four of the 70 others
-LEARNT = 0.05
-GROWTH = 0.5  # share of what a kernel gains by the samples that trained which a trained network gains, too; same pairs
 
 
 @dataclass(frozen=True)
@@ -147,6 +142,28 @@ def rates_and_steps(reading: Reading, budget: float = ASKED) -> tuple[tuple[floa
     return rates, min(STEPS, int(steps / len(rates)))
 
 
+@dataclass(frozen=True, eq=False)
+class TrialAnswers:
+    """A trial with what it predicts for each sample that did not train.
+
+    Attributes
+    ----------
+    trial : Trial
+        The best rate's.
+    rows : Tensor of shape (rows,)
+        Samples that did not train.
+    predictions : Tensor of shape (rows, columns)
+        For these samples, as they are scored.
+    own : Tensor of shape (rows, columns)
+        What the network itself answers.
+    """
+
+    trial: Trial
+    rows: Tensor
+    predictions: Tensor
+    own: Tensor
+
+
 def trial_training(
     make: Family,
     X: Tensor,
@@ -195,6 +212,34 @@ def trial_training(
     NetgrainError
         If the network does not fit the labels, or training diverges at every rate.
     """
+    return trial_answers(
+        make,
+        X,
+        targets,
+        design=design,
+        rates=rates,
+        steps=steps,
+        kernel=kernel,
+        groups=groups,
+        seed=seed,
+        progress=progress,
+    ).trial
+
+
+def trial_answers(
+    make: Family,
+    X: Tensor,
+    targets: Targets,
+    *,
+    design: Design = "halves",
+    rates: tuple[float, ...] | None = None,
+    steps: int | None = None,
+    kernel: Tensor | Features | None = None,
+    groups: Tensor | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> TrialAnswers:
+    """`trial_training` with what it predicts sample by sample."""
     if design not in DESIGNS:
         raise NetgrainError(f"design expects {' or '.join(map(repr, DESIGNS))}, found {design!r}.")
     reading = read(make, X.shape[1:], seed)
@@ -223,7 +268,8 @@ def trial_training(
     gain = None
     if kernel is not None:
         gain = gain_of(targets.of(B), taken.predictions, _untrained(kernel, targets, (A, B), groups, design))
-    return Trial(taken.score, targets.measure, design, best, scores, steps, len(A), taken.train_score, gain)
+    trial = Trial(taken.score, targets.measure, design, best, scores, steps, len(A), taken.train_score, gain)
+    return TrialAnswers(trial, B, taken.predictions, taken.own)
 
 
 def _divided(n: int, groups: Tensor | None, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -253,6 +299,7 @@ class Judged:
     squared_error: float
     score: Estimate
     predictions: Tensor  # (samples, columns), as they are scored
+    own: Tensor  # (samples, columns), the network's own answers
     train_score: float
 
 
@@ -269,14 +316,14 @@ def _judged(
     A, B = halves
     model, rest = trained.model(reading.make), targets.of(B)
     fit = float(score_of(targets.of(A), _answers(model, X[A], targets, scale)).value)
+    own = _answers(model, X[B], targets, scale)
     if design == "80:20":
-        predicted = _answers(model, X[B], targets, scale)
-        error = float((predicted - rest.columns).square().sum(1).mean())
-        return Judged(error, score_of(rest, predicted).value, predicted, fit)
+        error = float((own - rest.columns).square().sum(1).mean())
+        return Judged(error, score_of(rest, own).value, own, own, fit)
     some = None if groups is None else groups[B]
     found = leave_one_out(_trained_kernel(model, X[B]), rest.columns, groups=some)
     predicted = scored_predictions(found.predictions, rest, some)
-    return Judged(found.squared_error, score_of(rest, predicted).value, predicted, fit)
+    return Judged(found.squared_error, score_of(rest, predicted).value, predicted, own, fit)
 
 
 def _untrained(
@@ -292,41 +339,6 @@ def _untrained(
     inside, some = targets.of(seen), None if groups is None else groups[seen]
     found = leave_one_out(part_of(kernel, seen), inside.columns, groups=some)
     return scored_predictions(found.predictions, inside, some)[-len(B) :]
-
-
-def gain_of(targets: Targets, after: Tensor, before: Tensor) -> Estimate:
-    """Difference of two scores on the same samples, with its error sample by sample.
-
-    Parameters
-    ----------
-    targets : Targets
-        The true labels.
-    after, before : Tensor of shape (samples, columns)
-        Predictions.
-
-    Returns
-    -------
-    Estimate
-        In accuracy or R².
-
-    Examples
-    --------
-    Of four samples one more is right.
-
-    >>> targets = Targets(torch.tensor([0, 0, 1, 1]), ("a", "b"))
-    >>> zero, one = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
-    >>> float(gain_of(targets, torch.stack([zero, zero, one, zero]), torch.stack([zero, one, one, zero])))
-    0.25
-    """
-    n, columns = len(targets), targets.columns
-    if targets.classes:
-        right = [(p.argmax(1) == targets.values).double() for p in (after, before)]
-        gained = right[0] - right[1]
-    else:
-        spread = (columns - columns.mean(0)).square().sum(1).mean()
-        gained = ((before - columns).square().sum(1) - (after - columns).square().sum(1)) / spread
-    # the error of a difference that no sample shows is not zero: that of one sample that changed
-    return Estimate(float(gained.mean()), max(float(gained.std()), 1 / math.sqrt(n)) / math.sqrt(n), n)
 
 
 def _answers(model: nn.Module, X: Tensor, targets: Targets, scale: Scale) -> Tensor:
@@ -348,47 +360,3 @@ def _trained_kernel(model: nn.Module, X: Tensor) -> Tensor:
     """The kernel of all layers of one network as it is, (samples, samples)."""
     X = X.to(model_dtype(model))
     return layer_gram(layer_features(model, X, feature_plan(model, X[:3]), AT_ONCE), len(X))[0]
-
-
-def learnt_features(gain: Estimate) -> bool:
-    """Whether a trial gained so much over the kernel that features must have been learnt.
-
-    Parameters
-    ----------
-    gain : Estimate
-        Of a trial.
-
-    Returns
-    -------
-    bool
-        Whether it is at least five points and no accident.
-    """
-    return float(gain) >= LEARNT and float(gain) > BEYOND * gain.stderr
-
-
-def combined(kernel: float, trial: float, gain: float) -> float:
-    """One score from the kernel's and the trial's.
-
-    The trial's features came from half of the samples and were read out by the other half. All samples teach a kernel
-    something more, kernel − (trial − gain), and a trained network about half of that.
-
-    Parameters
-    ----------
-    kernel : float
-        Score of the kernel with all samples.
-    trial, gain : float
-        Score of the trial, and by how much it is above the kernel on the same samples.
-
-    Returns
-    -------
-    float
-        At most 1.
-
-    Examples
-    --------
-    The kernel reads out 70% with half of the samples and 74% with all; training reaches 80% with half of them.
-
-    >>> round(combined(0.74, 0.8, 0.1), 3)
-    0.82
-    """
-    return min(trial + GROWTH * (kernel - (trial - gain)), 1.0)

@@ -6,7 +6,7 @@ can be repeated: an engine may run them anywhere, in any order, and again after 
     units, answers, backlog            what goes to a worker, what comes back, what is waiting, lost or late
     local, processes, on_ray, on_slurm the engines; engine_kinds, engines their table; engine_in_use the current one
     streams                            members of an ensemble through an engine, several to a unit
-    run_folder, cost                   one file per finished unit; time, memory and disk before they are spent
+    run_folder, runners, cost          one file per finished unit; time, memory and disk before they are spent
     files, packed                      written whole or not at all; tensors with a checked header
     errors, arguments, samples         sentences about what is wrong, with arguments and with data
     devices, memory, threads, randomness, environment, progress, versions

@@ -6,7 +6,7 @@ from .on_ray import Ray as Ray
 from .on_slurm import Slurm as Slurm
 from .processes import Processes as Processes
 from .run_folder import RunFolder as RunFolder
-from .run_folder import Runner as Runner
+from .runners import Runner as Runner
 from .units import Engine as Engine
 from .units import Outcome as Outcome
 from .units import Unit as Unit

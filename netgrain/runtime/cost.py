@@ -23,7 +23,8 @@ from netgrain.runtime.engines import ENGINES
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.memory import begin_to_watch, free_memory, in_words, most_used
 from netgrain.runtime.processes import Processes, most_workers
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome, Unit, Work
 
 SAMPLES = 3  # units of a stage that are measured

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.plots import COLOURS, MARK, MEDIUM, SMALL, dress
+from netgrain.runtime.figures import new_figure
 
 if TYPE_CHECKING:
     from netgrain.training.tracking import Line, Panel, Tracker
@@ -22,7 +23,7 @@ PALETTE = (*COLOURS, MARK)
 def draw(tracker: Tracker, *, log_steps: bool = False) -> Figure:
     """One axis for each panel of a tracker that has something to show."""
     panels = tracker.panels()
-    figure = Figure(figsize=(4.0 * len(panels), 3.6), layout="constrained")
+    figure = new_figure((4.0 * len(panels), 3.6))
     for ax, panel in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
         _draw_panel(ax, panel, tracker)
         dress(ax, panel.title, "step")

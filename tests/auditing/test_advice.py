@@ -30,7 +30,7 @@ HIDDEN = (X[:, 0, 1:5:2].mean(1) > 0).long()  # told by two values that the stri
 
 
 def test_a_label_that_the_stride_skips_is_found_by_leaving_the_stride_out() -> None:
-    found = advise(make, X, HIDDEN, members=4, samples=120)
+    found = advise(make, X, HIDDEN, members=4, samples=120, trained=0)
     others = [row.change for row in found.rows if row.kind != "family"]
     assert others[0] == "no stride in the first strided convolution"
     (row,) = (row for row in found.rows if row.kind == "stride")
@@ -53,8 +53,8 @@ def test_the_budget_is_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = catalogue(make, X)
     few = Catalogue(tuple(c for c in whole.changes if c.kind != "family")[:6], whole.unfit)
     monkeypatch.setattr(sys.modules[advise.__module__], "catalogue", lambda *_: few)
-    some = advise(make, X, HIDDEN, members=4, samples=60, budget=8e7)
-    every = advise(make, X, HIDDEN, members=4, samples=60, budget=None)
+    some = advise(make, X, HIDDEN, members=4, samples=60, budget=8e7, trained=0)
+    every = advise(make, X, HIDDEN, members=4, samples=60, budget=None, trained=0)
     assert every.left == 0
     assert some.tried + some.left == every.tried
     assert 0 < some.tried < every.tried
@@ -66,7 +66,7 @@ def test_the_budget_is_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_on_noise_no_change_is_clear() -> None:
     noise = torch.randint(2, (160,), generator=torch.Generator().manual_seed(5))
-    found = advise(make, X, noise, members=4, samples=80, budget=3e8)
+    found = advise(make, X, noise, members=4, samples=80, budget=3e8, trained=1e9)
     assert found.tried > 1
     assert not any(row.gain.clear for row in found.rows)
     assert found.first is None or abs(found.first.gain.value) < 1.96 * found.first.gain.stderr
@@ -74,7 +74,7 @@ def test_on_noise_no_change_is_clear() -> None:
 
 def test_more_samples_and_what_was_expected_before() -> None:
     expected = learnability(make, X, HIDDEN, kinds=("layers",), trial=False, grain=False, samples=80)
-    found = advise(make, X, HIDDEN, expected=expected, members=4, samples=60, budget=1e7)
+    found = advise(make, X, HIDDEN, expected=expected, members=4, samples=60, budget=1e7, trained=0)
     (row,) = (row for row in found.rows if row.kind == "samples")
     assert (row.change, row.cost_ratio) == ("160 samples instead of 80", 2.0)
     assert row.before == expected.score

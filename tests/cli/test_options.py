@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from safetensors.torch import save_file
 from torch import nn
 
-from netgrain.cli.app import COMMANDS
+from netgrain.cli.app import COMMANDS, app
 from netgrain.cli.options import EngineOptions
 from netgrain.runtime.engine_in_use import current
 from tests.cli.commands import Run, one_line
@@ -115,10 +116,64 @@ def test_engine_options_hold_inside_and_end_outside() -> None:
     assert current() is before
 
 
+# who has none of an option that commands share, and why
+WITHOUT = {
+    "--data": {
+        *("geometry", "visible", "card"),  # a model alone: --probe data:FILE takes G at samples
+        *("list", "run", "reproduce", "claims", "theory", "group", "doctor"),  # bring their own data, or need none
+    },
+    "--out": {"list", "doctor", "claims"},  # print; claims names its folder as its argument
+    "--seed": {
+        *("list", "claims", "group", "doctor"),  # nothing is random
+        *("run", "reproduce"),  # the seeds are part of what is reproduced
+    },
+    "--engine": {"list", "claims", "group", "doctor", "limit", "complexity"},  # one piece of work, here
+    "--device": {"list", "claims", "group", "doctor", "limit"},  # no networks, or a flow in float64 on the CPU
+    "--json": set[str](),
+}
+
+
+def options_of(name: str) -> set[str]:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    return {written for parameter in command.params for written in parameter.opts}
+
+
+@pytest.mark.parametrize("option", WITHOUT)
+def test_every_command_has_the_shared_options_but_for_a_reason(option: str) -> None:
+    assert {name for name in COMMANDS if option not in options_of(name)} == WITHOUT[option]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_prints_json_on_request(run: Run, name: str) -> None:
-    code, out, _ = run(name, "--help")
-    assert code == 0
-    assert "--json" in out
-    assert ("--engine" in out) == COMMANDS[name].engine
-    assert ("--dry-run" in out) == COMMANDS[name].planned
+def test_engines_and_plans_come_with_all_their_options(name: str) -> None:
+    found, row = options_of(name), COMMANDS[name]
+    for option in ("--engine", "--workers", "--address"):
+        assert (option in found) == (row.where is EngineOptions), option
+    assert ("--device" in found) == (row.where is not None)
+    assert ("--dry-run" in found) == row.planned
+
+
+@pytest.mark.parametrize("command", ["learnability", "complexity"])
+def test_a_device_that_is_not_there_is_refused(run: Run, table: np.ndarray, command: str) -> None:
+    code, out, err = run(command, "models.py:Net", "--data", "own.npz", "--device", "cuda:7")
+    assert (code, out) == (2, "")
+    assert "device 'cuda:7' is not available" in err
+
+
+def test_complexity_moves_networks_to_the_device(run: Run, table: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[object] = []
+    monkeypatch.setattr(nn.Module, "to", lambda self, device: moved.append(device) or self)
+    monkeypatch.setattr("netgrain.runtime.devices.best_device", lambda: "the best")
+    assert run("complexity", "models.py:Net", "--data", "own.npz", "--members", "2")[0] == 0
+    assert moved.count("the best") == 2
+
+
+def test_learnability_runs_on_the_engine_that_was_named(
+    run: Run, table: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    monkeypatch.setattr(
+        "netgrain.learning.predictions.learnability", lambda *_, **__: used.append(current()) or pytest.skip("seen")
+    )
+    with pytest.raises(pytest.skip.Exception):
+        run("learnability", "models.py:Net", "--data", "own.npz", "--workers", "2")
+    assert [(engine.name, engine.parallel) for engine in used] == [("processes", 2)]

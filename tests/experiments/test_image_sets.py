@@ -7,7 +7,8 @@ import pytest
 
 from netgrain.experiments import image_sets
 from netgrain.experiments.image_sets import images_found
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 
 
 @pytest.fixture

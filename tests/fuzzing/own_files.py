@@ -152,7 +152,8 @@ def draw_run(rng: Random, sealed: bool = False) -> tuple[bytes, bytes]:
 def run_run(value: tuple[bytes, bytes], folder: Path, sealed: bool = False) -> bool:
     from netgrain.experiments.registry import conclude_again
     from netgrain.runtime.local import Local
-    from netgrain.runtime.run_folder import RunFolder, Runner
+    from netgrain.runtime.run_folder import RunFolder
+    from netgrain.runtime.runners import Runner
     from netgrain.runtime.units import Outcome, Unit
 
     path = folder / "run"

@@ -22,6 +22,13 @@ def test_mean_of_two_by_hand() -> None:
     assert math.isnan(mean([]))
 
 
+def test_a_notebook_shows_the_number_first() -> None:
+    assert Estimate(3.0, stderr=0.5, n=25)._repr_html_().startswith("<b>3.0</b> ± 0.5<")
+    assert "n = 25" in Estimate(3.0, stderr=0.5, n=25)._repr_html_()
+    assert Estimate(3.0)._repr_html_().startswith("<b>3</b> (exact)<")
+    assert "n =" not in Estimate(3.0)._repr_html_()
+
+
 def test_copies_keep_every_field() -> None:
     found = pickle.loads(pickle.dumps(Estimate(1.0, math.nan, 4, 0.5)))  # noqa: S301
     assert found.as_dict() == {"value": 1.0, "stderr": None, "n": 4, "plug_in": 0.5}

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -46,12 +45,6 @@ def images(figure: Figure) -> list[np.ndarray]:
 
 def titles(figure: Figure) -> list[str]:
     return [axes.get_title() for axes in figure.axes if axes.get_title()]
-
-
-@pytest.fixture(autouse=True)
-def no_figure_leaks() -> None:
-    yield
-    assert plt.get_fignums() == []
 
 
 # The matrix

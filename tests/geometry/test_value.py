@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+from html import escape
 
 import pytest
 import torch
@@ -49,6 +51,13 @@ def test_numbers(G: ng.Geometry) -> None:
     summary = json.loads(json.dumps(G.summary()))
     assert summary["d"] == G.d
     assert f"d={G.d}" in repr(G)
+
+
+def test_a_notebook_shows_what_the_repr_says(G: ng.Geometry) -> None:
+    cells = re.findall("<td[^>]*>(.*?)</td>", G._repr_html_())
+    assert any(cell.endswith(f"d = {G.d}") for cell in cells)
+    for fact in repr(G).removeprefix(f"Geometry(d={G.d}, ").removesuffix(")").split(", "):
+        assert any(escape(fact).removeprefix("probe ") in cell for cell in cells), fact
 
 
 def test_eigenvalue_errors_are_those_of_the_parts(G: ng.Geometry) -> None:

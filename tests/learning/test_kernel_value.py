@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -20,6 +21,8 @@ def test_errors_are_those_over_members() -> None:
     torch.testing.assert_close(K.stderr, torch.tensor([[0.0, 0.5 / math.sqrt(3)]], dtype=torch.float64))
     assert K.relative_error == pytest.approx(0.5 / math.sqrt(3) / math.sqrt(1.25))
     assert repr(K) == "Kernel(last layer of MLP, 1 × 2, 3 members, relative error 0.26)"
+    cells = re.findall("<td[^>]*>(.*?)</td>", K._repr_html_())
+    assert cells == ["MLP", "last layer", "1 × 2", "3 members, relative error 0.26"]
 
 
 def test_one_member_has_an_unknown_error_and_a_given_model_none() -> None:

@@ -7,10 +7,18 @@ import torch
 from torch import nn
 
 from netgrain.geometry.estimate import Estimate
+from netgrain.learning.prediction_errors import track_record
 from netgrain.learning.predictions import learnability
-from netgrain.learning.rankings import ranking
+from netgrain.learning.rankings import margin, ranked, ranking
 from netgrain.learning.trials import Trial
 from netgrain.runtime.errors import NetgrainError
+
+
+def test_many_samples_leave_the_margin_of_the_record() -> None:
+    assert margin(0.001, 0.001) == track_record().alike
+    assert margin(0.03, 0.04) == pytest.approx(1.645 * 0.05)
+    rows = [(name, Estimate(score, 0.1), 0.001, None) for name, score in (("a", 0.9), ("b", 0.871), ("c", 0.869))]
+    assert [p.like_best for p in ranked(rows)] == [True, True, False]
 
 
 def test_networks_within_their_errors_cannot_be_told_apart() -> None:
@@ -24,7 +32,8 @@ def test_networks_within_their_errors_cannot_be_told_apart() -> None:
         trial=False,
         grain=False,
     )
-    low, middle, high = (replace(one, score=Estimate(score, 0.03, 40)) for score in (0.5, 0.8, 0.85))
+    by_samples = replace(one.error, samples=0.03)
+    low, middle, high = (replace(one, score=Estimate(score, 0.2, 40), error=by_samples) for score in (0.5, 0.8, 0.85))
     places = ranking([low, high, middle], ["low", "high", "middle"])
     assert [p.name for p in places] == ["high", "middle", "low"]
     assert [p.like_best for p in places] == [True, True, False]

@@ -10,17 +10,7 @@ from netgrain.families.reading import read
 from netgrain.geometry.estimate import Estimate
 from netgrain.learning.leave_one_out import LeaveOneOut, leave_one_out
 from netgrain.learning.targets import targets_of
-from netgrain.learning.trials import (
-    FEW_RATES,
-    RATES,
-    STEPS,
-    Trial,
-    combined,
-    gain_of,
-    learnt_features,
-    rates_and_steps,
-    trial_training,
-)
+from netgrain.learning.trials import FEW_RATES, RATES, STEPS, Trial, rates_and_steps, trial_training
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for
 
@@ -99,19 +89,6 @@ def test_the_cost_sets_rates_and_steps() -> None:
     assert rates_and_steps(wide, 1200 * step) == (RATES, STEPS)
 
 
-def test_the_combined_number_is_the_trial_and_half_of_what_the_other_samples_teach_the_kernel() -> None:
-    assert combined(0.5, 0.6, 0.2) == pytest.approx(0.6 + 0.5 * (0.5 - 0.4))
-    assert combined(0.9, 0.5, -0.3) == pytest.approx(0.5 + 0.5 * (0.9 - 0.8))
-    assert combined(0.9, 1.0, 0.2) == 1.0
-
-
-@pytest.mark.parametrize(("gain", "stderr", "learnt"), [(0.04, 0.0, False), (0.06, 0.0, True), (0.06, 0.04, False)])
-def test_features_are_learnt_where_a_trial_gains_five_points_beyond_its_error(
-    gain: float, stderr: float, learnt: bool
-) -> None:
-    assert learnt_features(Estimate(gain, stderr, 50)) is learnt
-
-
 def test_the_gain_is_against_the_kernel_on_the_same_samples() -> None:
     """A linear kernel reads out of the other half what ridge regression with each sample left out does."""
     X = samples(200)
@@ -140,20 +117,6 @@ def ridge_hit(X: Tensor, columns: Tensor, others: Tensor, i: int, chosen: LeaveO
     )
     predicted = labels.mean(0) + (X[i].double() - mean) @ weights / scale
     return bool(predicted.argmax() == columns[i].argmax())
-
-
-def test_the_gain_of_numbers_is_a_difference_of_shares_explained() -> None:
-    g = torch.Generator().manual_seed(0)
-    y = torch.randn(400, generator=g, dtype=torch.float64)
-    after, before = y[:, None] + 0.1 * torch.randn(400, 1, generator=g), 0 * y[:, None]
-    found = gain_of(targets_of(y), after, before)
-    assert float(found) == pytest.approx(0.99, abs=0.01)
-    draws = []
-    for _ in range(300):
-        rows = torch.randint(400, (400,), generator=g)
-        draws.append(float(gain_of(targets_of(y[rows]), after[rows], before[rows])))
-    assert found.stderr < 0.1
-    assert float(torch.tensor(draws).std()) < 3 * found.stderr
 
 
 def test_bad_trials_get_one_sentence() -> None:

@@ -18,7 +18,8 @@ from netgrain.experiments.registry import plan_experiment, run_experiment
 from netgrain.runtime import cost as planning
 from netgrain.runtime.cost import Cost, CostEngine, EndOfPlan, PlanningRunner, Stage
 from netgrain.runtime.local import Local
-from netgrain.runtime.run_folder import ResumableEngine, RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import ResumableEngine, Runner
 from netgrain.runtime.units import Outcome, Unit
 
 GB = 10**9

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.advice import BUDGET, Advice, advise, settled, tried_change
+from netgrain.auditing.advice import BUDGET, advise, settled, tried_change
+from netgrain.auditing.advised import Advice
 from netgrain.auditing.axes import axes_of
 from netgrain.auditing.known_network import Change
 from netgrain.auditing.label_relevance import relevance

@@ -33,7 +33,7 @@ from netgrain.experiments.equivariance.studies import (
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.groups.constructors import planes_by_quaternions
 from netgrain.groups.group import Group
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

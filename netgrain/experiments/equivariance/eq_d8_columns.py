@@ -27,7 +27,7 @@ from netgrain.experiments.equivariance.studies import (
     written,
 )
 from netgrain.geometry.estimate import Estimate
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,7 +30,7 @@ from netgrain.experiments.equivariance.studies import (
     written,
 )
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.images import NETS, PLOTTED, ImageCurves, image_unit, ordering_claims
 from netgrain.experiments.equivariance.studies import Seeds, paired, seeded
 from netgrain.geometry.estimate import mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

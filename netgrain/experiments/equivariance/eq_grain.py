@@ -29,7 +29,7 @@ from netgrain.geometry.provenance import Provenance
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.groups.constructors import dihedral
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

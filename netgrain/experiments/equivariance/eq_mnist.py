@@ -40,7 +40,7 @@ from netgrain.experiments.equivariance.images import (
 from netgrain.experiments.equivariance.studies import Seeds, seeded
 from netgrain.experiments.equivariance.white_noise import expected_ratio
 from netgrain.geometry.estimate import mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import HUES, NETS, RATIOS, Seeds, collected, narrow, trainings
 from netgrain.geometry.estimate import mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,7 +26,7 @@ from netgrain.experiments.equivariance.images import levels, log_change
 from netgrain.experiments.equivariance.studies import Seeds, collected, gaussian_points, paired, seeded, stacked
 from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

@@ -35,7 +35,7 @@ from netgrain.experiments.equivariance.sphere_images import GridCNN, WithBias, c
 from netgrain.experiments.equivariance.studies import Seeds, collected, paired, seeded
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.groups.so3 import SO3
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import Optimizer

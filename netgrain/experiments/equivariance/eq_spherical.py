@@ -28,7 +28,7 @@ from netgrain.experiments.equivariance.fourier_descent import recorded_steps
 from netgrain.experiments.equivariance.images import levels, log_change
 from netgrain.experiments.equivariance.studies import Seeds, gaussian_points, labels_in_turn, paired, seeded
 from netgrain.geometry.estimate import mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

@@ -36,7 +36,7 @@ from netgrain.geometry.estimate import mean
 from netgrain.groups.constructors import dihedral, p4m
 from netgrain.groups.fourier import Fourier
 from netgrain.groups.group import Group
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

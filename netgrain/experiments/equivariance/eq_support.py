@@ -25,7 +25,7 @@ from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.equivariance.studies import Seeds, collected, group_named, paired, points_of, seeded
 from netgrain.experiments.equivariance.teachers import low_rank, support
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.equivariance.studies import Seeds, collected, group_named, paired, seeded
 from netgrain.experiments.equivariance.teachers import dense, disagreement, low_rank, sparse
 from netgrain.groups.group import Group
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from netgrain.experiments.equivariance.studies import BARE, Seeds, collected, gr
 from netgrain.geometry.estimate import Estimate
 from netgrain.groups.axioms import closure
 from netgrain.groups.group import Group
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from netgrain.groups.constructors import from_cayley
 from netgrain.groups.group import Group
 from netgrain.groups.parsing import parse
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome, Work
 
 Case = TypeVar("Case", bound=Hashable)

@@ -46,7 +46,7 @@ from netgrain.experiments.grain.trials import (
 )
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings

@@ -35,7 +35,7 @@ from netgrain.experiments.grain.planted_labels import (
     twins_of,
 )
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

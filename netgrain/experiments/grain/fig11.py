@@ -33,7 +33,7 @@ from netgrain.experiments.grain.planted_labels import (
 )
 from netgrain.experiments.grain.trials import joined
 from netgrain.experiments.image_sets import images_found
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

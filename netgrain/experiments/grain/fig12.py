@@ -24,7 +24,7 @@ from netgrain.experiments.grain.grains import COLOURS
 from netgrain.experiments.grain.planted_claims import FEWEST
 from netgrain.experiments.grain.trials import MORE, joined
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from netgrain.experiments.claims import Claim, claim
 from netgrain.experiments.grain import fig12
 from netgrain.experiments.grain.fig12 import Config, Result
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -40,7 +40,7 @@ from netgrain.experiments.grain.planted_labels import (
 )
 from netgrain.experiments.grain.trials import MORE
 from netgrain.geometry.estimate import mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

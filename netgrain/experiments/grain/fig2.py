@@ -29,7 +29,7 @@ from netgrain.experiments.grain.trials import Trials, open_subjects, until_decid
 from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.covariance import data_covariance
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
 

@@ -30,7 +30,7 @@ from netgrain.experiments.grain.trials import MORE, SeededConfig, Trials, curve_
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
 

@@ -39,7 +39,7 @@ from netgrain.geometry.covariance import data_covariance
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.geometry.scores import eliminate, eliminate_variance, explained_variance, feature_basis, random_baseline
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

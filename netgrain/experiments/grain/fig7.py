@@ -20,7 +20,7 @@ from netgrain.experiments.theory import figures
 from netgrain.experiments.theory.measuring import statements_of
 from netgrain.experiments.theory.statements import Job
 from netgrain.geometry.estimate import Estimate
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from netgrain.geometry.estimate import mean
 from netgrain.geometry.symmetric import corr
 from netgrain.geometry.value import Geometry
 from netgrain.models.specs import load_model
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

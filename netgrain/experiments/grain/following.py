@@ -27,7 +27,7 @@ from netgrain.geometry.estimate import Estimate
 from netgrain.geometry.forms import Factored, Form
 from netgrain.geometry.value import Geometry
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 from netgrain.training.loop import accuracy

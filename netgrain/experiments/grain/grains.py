@@ -26,7 +26,7 @@ from netgrain.geometry.value import Geometry
 from netgrain.models.specs import load_model
 from netgrain.runtime.devices import best_device
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 NARROW = {"ResNet18": 1 / 8, "ViT": 1 / 4, "VGG11": 1 / 8}  # widths at laptop scale; LeNet and MLP are always whole

@@ -25,7 +25,7 @@ from netgrain.experiments.grain.trials import SeededConfig, Trials, drawn, train
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
 

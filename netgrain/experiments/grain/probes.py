@@ -33,7 +33,7 @@ from netgrain.geometry.average import average_geometry
 from netgrain.geometry.estimate import mean
 from netgrain.models.vit import ViT
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
 

@@ -40,7 +40,7 @@ from netgrain.experiments.grain.trials import (
 from netgrain.geometry.estimate import mean
 from netgrain.geometry.scores import prune
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from netgrain.experiments.grain.grains import (
 from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome, Work
 from netgrain.training.loop import accuracy
 from netgrain.training.settings import Settings

@@ -22,7 +22,7 @@ from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.protocol import Protocol, one
 from netgrain.experiments.image_sets import images_found
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

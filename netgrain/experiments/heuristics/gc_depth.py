@@ -19,7 +19,7 @@ from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.starts import at_start, expected_at_start
 from netgrain.geometry.estimate import Estimate, mean
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 if TYPE_CHECKING:

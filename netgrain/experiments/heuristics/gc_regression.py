@@ -25,7 +25,7 @@ from netgrain.experiments.heuristics.orders import monotone
 from netgrain.experiments.heuristics.panels import Panel
 from netgrain.geometry.estimate import Estimate
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training.settings import Settings
 from netgrain.training.trained_members import train_member

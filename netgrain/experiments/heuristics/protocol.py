@@ -21,7 +21,7 @@ from netgrain.families.members import Family
 from netgrain.models.specs import load_model
 from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import regularizers
 from netgrain.training.settings import Settings

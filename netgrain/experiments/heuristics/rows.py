@@ -16,7 +16,7 @@ from netgrain.experiments.heuristics.panels import Panel
 from netgrain.experiments.heuristics.protocol import Protocol, Scale, along, presets
 from netgrain.experiments.heuristics.starts import Fresh, Starts
 from netgrain.experiments.image_sets import images_found
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from netgrain.experiments.heuristics.protocol import Scale
 from netgrain.families.members import member
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import derived_seed
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 POINTS = 2  # Gaussian inputs at which a network is measured; its expectation is the same at every one

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netgrain.auditing.advice import BUDGET, advise, to_try
+from netgrain.auditing.finalists import BUDGET as TRAINED
 from netgrain.experiments.claims import ROUNDING, Claim, claim
 from netgrain.experiments.learnability.advice_networks import Pair, Part, family, listed, named
 from netgrain.experiments.learnability.reaching import Recipe
@@ -25,7 +26,7 @@ from netgrain.experiments.learnability.trainings import training_outcome
 from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.randomness import generator_for
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 
@@ -51,6 +52,7 @@ class Config:
     cooling: int = 3
     rates: tuple[float, ...] = RATES
     budget: float = BUDGET
+    trained: float = TRAINED  # operations of the advice's short trainings
     samples: int | None = None  # at most so many to train with
     tests: int | None = None
     pairs: tuple[str, ...] = ()  # some of the part; empty: all
@@ -62,7 +64,19 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config("tuning", seeds=2, epochs=1, draws=1, cooling=1, rates=(1e-3,), budget=1.5e8, samples=60, tests=40),
+    "smoke": Config(
+        "tuning",
+        seeds=2,
+        epochs=1,
+        draws=1,
+        cooling=1,
+        rates=(1e-3,),
+        budget=1.5e8,
+        trained=0.0,
+        samples=60,
+        tests=40,
+        pairs=("digits, MLP with weak weights", "Friedman, features of many scales, MLP"),
+    ),
     "laptop": Config("verdict", seeds=2, epochs=30, draws=3),
     "overnight": Config("verdict", seeds=3, epochs=80, draws=5, patience=10),
 }
@@ -129,7 +143,9 @@ class Result:
 
 def run(config: Config, runner: Runner) -> Result:
     pairs = config.chosen()
-    told = runner.map(_advised, [_unit("advice", p, config, draws=config.draws) for p in pairs], "advice")
+    told = runner.map(
+        _advised, [_unit("advice", p, config, draws=config.draws, trained=config.trained) for p in pairs], "advice"
+    )
     changes = {
         pair.name: [PLAIN, *dict.fromkeys([o.numbers["first"], *o.numbers["random"]])]
         for pair, o in zip(pairs, told, strict=True)
@@ -176,7 +192,7 @@ def _subject(unit: Mapping[str, Any]) -> tuple[TaskData, Family]:
 def _advised(unit: Mapping[str, Any]) -> Outcome:
     """The first advice, and random changes of those that were tried; with nothing to advise the network stays."""
     data, make = _subject(unit)
-    advice = advise(make, *data.train, target="classes", budget=unit["budget"], progress=False)
+    advice = advise(make, *data.train, target="classes", budget=unit["budget"], trained=unit["trained"], progress=False)
     first, rows = advice.first, list(advice.rows)
     generator = generator_for(0, "random changes", unit["pair"])
     order = np.random.default_rng(generator.initial_seed()).permutation(len(rows)).tolist()
@@ -189,7 +205,10 @@ def _advised(unit: Mapping[str, Any]) -> Outcome:
             "random": [rows[i].change for i in order[: unit["draws"]]],
             "tried": advice.tried,
             "left": advice.left,
-            "rows": [{"change": r.change, "gain": r.gain.as_dict(), "chosen_by": r.gain.chosen_by} for r in rows],
+            "rows": [
+                {"change": r.change, "gain": r.gain.as_dict(), "chosen_by": r.gain.chosen_by, "trained": r.trained}
+                for r in rows
+            ],
         }
     )
 

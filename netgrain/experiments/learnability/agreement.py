@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netgrain.geometry.estimate import Estimate
+from netgrain.learning.rankings import margin
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -143,6 +144,23 @@ def good_picks(reached: Array, predicted: Array, good: Array) -> list[float]:
     """
     chosen = picks(reached, predicted)
     return [math.nan if pick is None else float(g[pick]) for g, pick in zip(good, chosen, strict=True)]
+
+
+def alike(predicted: Array, samples: Sequence[int]) -> Array:
+    """1 for networks that a ranking by these predictions cannot tell apart from its first, else 0; NaN without one.
+
+    samples: behind the predictions of each task.
+    """
+    out = np.full(predicted.shape, np.nan)
+    for t, (row, n) in enumerate(zip(predicted, samples, strict=True)):
+        there = np.flatnonzero(np.isfinite(row))
+        if len(there) < FEWEST:
+            continue
+        errors = np.sqrt(row[there] * (1 - row[there]) / n)
+        best = int(np.argmax(row[there]))
+        margins = [margin(float(errors[best]), float(e)) for e in errors]
+        out[t, there] = row[there][best] - row[there] <= margins
+    return out
 
 
 def warned(reached: Array, predicted: Array, warnings: Array) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from netgrain.families.members import Family, member
 from netgrain.families.probes import Data
 from netgrain.geometry.average import average_geometry
 from netgrain.learning.predictions import GRAIN_MEMBERS, GRAIN_POINTS, kernel_score, learnability
-from netgrain.learning.trials import combined
+from netgrain.learning.trial_gains import combined
 from netgrain.runtime.errors import NetgrainError
 
 OURS, COMBINED = "kernel", "combined"

@@ -29,7 +29,7 @@ from netgrain.geometry.estimate import Estimate, mean
 from netgrain.learning.layer_features import last_features
 from netgrain.learning.predictions import learnability
 from netgrain.runtime.errors import known_name
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 from netgrain.training.checks import evaluating

@@ -29,7 +29,7 @@ from netgrain.geometry.estimate import Estimate, mean
 from netgrain.learning.prediction_errors import track_record
 from netgrain.runtime.errors import known_name
 from netgrain.runtime.randomness import generator_for
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

@@ -33,7 +33,7 @@ from netgrain.experiments.learnability.tasks import PARTS, Task, named, of_part,
 from netgrain.experiments.learnability.trainings import training_outcome
 from netgrain.experiments.learnability.verdicts import verdicts
 from netgrain.runtime.errors import GrainWarning, NetgrainError, known_name
-from netgrain.runtime.run_folder import Runner
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

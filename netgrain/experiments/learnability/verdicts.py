@@ -21,6 +21,7 @@ EACH, MEAN, MEAN_COMBINED = 0.8, 0.88, 0.92  # rank correlations across tasks
 # points; the last one written after the tuning tasks (7.1 points there) and before any prediction on a verdict task
 MEDIAN, TAIL, TAIL_COMBINED = 3.0, 8.0, 7.5
 WITHIN, PICKED, LOST = 0.65, 0.8, 1.5
+AGREES, TIES = 0.85, 1 / 3  # shares of tasks
 CAUGHT, FALSE = 0.8, 0.15  # shares of pairs that are warned of
 CORRECTION = "after one line for all networks and tasks, fitted without the task"
 TUNING = "tuning tasks, which chose the predictor: no verdict"
@@ -103,7 +104,35 @@ def _level(pairs: Pairs, note: str) -> list[Claim]:
 
 
 def _within_tasks(pairs: Pairs, note: str) -> list[Claim]:
-    return [c for name in (OURS, COMBINED) if name in pairs.judged for c in _of_networks(pairs, name, note)]
+    ours = [name for name in (OURS, COMBINED) if name in pairs.judged]
+    return [c for name in ours for c in (*_of_networks(pairs, name, note), *_told_apart(pairs, name, note))]
+
+
+def _told_apart(pairs: Pairs, name: str, note: str) -> list[Claim]:
+    """What `ng.compare` would say: its first network, or that some cannot be told apart from it."""
+    first = agreement.alike(pairs.of(name), [task.samples for task in pairs.tasks])
+    found = np.isfinite(first).any(1)
+    right = np.where(found, ((first == 1) & (pairs.good == 1)).any(1), np.nan)
+    ties = np.where(found, (first == 1).sum(1) > 1, np.nan)
+    agrees, cannot = (agreement.share_interval(values.tolist()) for values in (right, ties))
+    return [
+        claim(
+            "one that compare calls best, or like the best, is not significantly worse than the best network",
+            f"in at least {AGREES:.0%} of tasks",
+            agrees.estimate,
+            low=AGREES,
+            subject=SAYS[name],
+            note=_noted(agrees, note),
+        ),
+        claim(
+            "compare cannot tell the best from others",
+            "in at most a third of tasks",
+            cannot.estimate,
+            high=TIES,
+            subject=SAYS[name],
+            note=_noted(cannot, note),
+        ),
+    ]
 
 
 def _of_networks(pairs: Pairs, name: str, note: str) -> list[Claim]:

@@ -32,7 +32,8 @@ from netgrain.experiments.learnability.weak_networks import BODIES, PAIRS, famil
 from netgrain.families.members import Family
 from netgrain.geometry.estimate import Estimate, mean
 from netgrain.runtime.errors import NetgrainError, known_name
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.threads import one_thread
 from netgrain.runtime.units import Outcome
 

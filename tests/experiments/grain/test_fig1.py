@@ -11,7 +11,8 @@ from netgrain.data.synthetic import doughnut
 from netgrain.experiments.grain import fig1
 from netgrain.experiments.grain.planes import PLANES
 from netgrain.experiments.grain.trials import Trials
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 SMOKE = fig1.PRESETS["smoke"]

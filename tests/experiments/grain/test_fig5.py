@@ -12,7 +12,8 @@ from netgrain.experiments.grain import fig5
 from netgrain.experiments.grain.grains import Grain
 from netgrain.experiments.grain.trials import Trials, open_subjects
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 
 

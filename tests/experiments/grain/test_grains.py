@@ -15,7 +15,8 @@ from netgrain.experiments.grain.grains import (
     model_config,
     pictures,
 )
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 
 SHAPE = (1, 16, 16)
 

@@ -19,7 +19,8 @@ from netgrain.experiments.grain.trials import (
     trained_accuracy,
     until_decided,
 )
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from netgrain.runtime.units import Outcome
 from netgrain.training import Settings
 

@@ -6,7 +6,8 @@ import pytest
 from netgrain.experiments.learnability import advice
 from netgrain.experiments.learnability.advice import FIRST, PLAIN, PRESETS, Followed, Result, claims, figure
 from netgrain.experiments.learnability.advice_networks import listed
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from tests.experiments.conftest import SmokeRun
 
 

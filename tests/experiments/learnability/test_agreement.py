@@ -120,3 +120,10 @@ def test_bootstrap_of_a_mean_has_its_standard_error() -> None:
 def test_a_share_of_all_is_not_certain() -> None:
     """Eight of eight: p = 9/10, error √(0.09/8)."""
     assert a.share_interval([1.0] * 8).stderr == pytest.approx(math.sqrt(0.09 / 8))
+
+
+def test_networks_alike_are_within_the_margin_or_the_errors_of_samples() -> None:
+    predicted = np.array([[0.90, 0.88, 0.86], [0.5, 0.45, 0.1], [0.5, 0.45, 0.1], [0.9, np.nan, 0.9]])
+    found = a.alike(predicted, [100_000, 100_000, 100, 1000])
+    assert found[:3].tolist() == [[1, 1, 0], [1, 0, 0], [1, 1, 0]]
+    assert np.isnan(found[3]).all()

@@ -21,7 +21,8 @@ from netgrain.experiments.learnability.pretrained import (
 )
 from netgrain.experiments.learnability.tasks import TaskData, task_data
 from netgrain.families.members import member
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from tests.experiments.conftest import SmokeRun
 
 

@@ -10,7 +10,8 @@ import torch
 from netgrain.experiments.learnability import recipes
 from netgrain.experiments.learnability.recipes import PRESETS, RECIPES, REFERENCE, Config, Result, augmented, claims
 from netgrain.experiments.learnability.tasks import named, task_data
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from tests.experiments.conftest import SmokeRun
 
 TESTS = 400

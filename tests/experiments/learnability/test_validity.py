@@ -11,7 +11,8 @@ from netgrain.experiments.learnability.networks import NETWORKS
 from netgrain.experiments.learnability.tasks import named, task_data
 from netgrain.experiments.learnability.validity import PRESETS, Config, Result, claims, figure
 from netgrain.experiments.registry import preset, run_experiment
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from tests.experiments.conftest import SmokeRun
 from tests.experiments.learnability.made_up_pairs import made_up_pairs
 

@@ -49,6 +49,23 @@ def test_false_alarms_count() -> None:
     assert found["pairs underrated by more than 10 points that carry the warning"].verdict == UNDECIDED
 
 
+def test_compare_is_right_where_it_says_that_it_cannot_tell() -> None:
+    """Networks lie three points apart: those next to the best are within the errors of the samples."""
+    pairs = made_up_pairs()
+    says, ties = (
+        "one that compare calls best, or like the best, is not significantly worse than the best network",
+        ("compare cannot tell the best from others"),
+    )
+    found = by_name(pairs)
+    assert found[f"kernel and trial: {says}"].value == 1.0
+    assert found[f"kernel and trial: {ties}"].value > 0.9
+    pairs.predicted["combined"][:] = 1 - pairs.reached
+    pairs.predicted["combined"][:, 0] += 0.1
+    found = by_name(pairs)
+    assert found[f"kernel and trial: {says}"].value < 0.1
+    assert found[f"kernel and trial: {ties}"].value == 0.0
+
+
 def test_tuning_tasks_give_no_verdict() -> None:
     assert all("no verdict" in c.note for c in verdicts(made_up_pairs(tuning=True)))
 

@@ -8,7 +8,8 @@ from netgrain.auditing.words import Cell
 from netgrain.experiments.learnability import weak_directions
 from netgrain.experiments.learnability.weak_directions import PRESETS, Config, Result, claims, recipes_of
 from netgrain.runtime.errors import NetgrainError
-from netgrain.runtime.run_folder import RunFolder, Runner
+from netgrain.runtime.run_folder import RunFolder
+from netgrain.runtime.runners import Runner
 from tests.experiments.conftest import SmokeRun
 
 BASE = Cell("task", "net", "convolutional", "none", "SGD", True, False, 1e-3, 1e-3, 30.0, 0.0, 0.5)

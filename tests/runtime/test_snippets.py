@@ -1,6 +1,6 @@
 """What notebooks show."""
 
-from netgrain.auditing.snippets import snippet
+from netgrain.runtime.snippets import snippet
 
 
 def test_everything_is_escaped_and_nothing_is_lost() -> None:

@@ -1,0 +1,141 @@
+"""What was tried of a catalogue of changes, and what each of them is worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from netgrain.auditing.paired_gains import Gain
+from netgrain.families.members import Family
+from netgrain.geometry.estimate import Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A change that was tried.
+
+    Attributes
+    ----------
+    change, action, kind : str
+        What it is, what the user types or edits, and what it is about.
+    gain : Gain
+        Predicted, on samples and members that did not choose it.
+    before, after : Estimate
+        Expected score without and with it, with the whole error.
+    cost_ratio : float
+        Operations of a prediction (for more samples: of an epoch) relative to the network as it is; NaN if unknown.
+    family : callable or None
+        The changed family; None for more samples.
+    trained : bool
+        Whether a short training (for more samples: the learning curve) is behind the gain, and not kernels alone.
+    """
+
+    change: str
+    action: str
+    kind: str
+    gain: Gain
+    before: Estimate
+    after: Estimate
+    cost_ratio: float
+    family: Family | None = None
+    trained: bool = False
+
+    def __repr__(self) -> str:
+        return f"expected score {self.before} → {self.after}, {_points(self.gain)} points"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "change": self.change,
+            "action": self.action,
+            "kind": self.kind,
+            "gain": self.gain.as_dict(),
+            "clear": self.gain.clear,
+            "trained": self.trained,
+            "before": _plain(self.before),
+            "after": _plain(self.after),
+            "cost_ratio": None if math.isnan(self.cost_ratio) else float(f"{self.cost_ratio:.3g}"),
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice:
+    """Changes that were tried, ranked by predicted gain.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        Those that were trained first, each by the gain on the choosing half, the largest first.
+    measure : str
+        "accuracy" or "R²".
+    tried, left, unfit : int
+        Changes that were judged, that the budget had no room for, and that do not fit the network.
+    budget : float or None
+        Operations that were allowed; None for all changes.
+    samples, members : int
+        Behind every number.
+    steps, rates : int
+        Of the short trainings: updates, and learning rates; 0 where the budget had no room for them.
+
+    See Also
+    --------
+    advise : Makes one.
+    what_if : The same for a change of your own.
+    """
+
+    rows: tuple[Row, ...]
+    measure: str
+    tried: int
+    left: int
+    unfit: int
+    budget: float | None
+    samples: int
+    members: int
+    steps: int = 0
+    rates: int = 0
+
+    @property
+    def first(self) -> Row | None:
+        """The chosen change; None where none gained on the choosing half.
+
+        Where changes were trained, one of them: the others are behind them by what kernels can see.
+        """
+        rows = [row for row in self.rows if row.gain.chosen_by > 0 and (row.trained or not self.steps)]
+        return rows[0] if rows else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Rows, and how many changes were tried.
+        """
+        return {
+            "rows": [row.as_dict() for row in self.rows],
+            "measure": self.measure,
+            "tried": self.tried,
+            "left": self.left,
+            "unfit": self.unfit,
+            "budget": self.budget,
+            "samples": self.samples,
+            "members": self.members,
+            "steps": self.steps,
+            "rates": self.rates,
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"Advice({self.tried} changes tried, {self.left} left for their cost, {self.unfit} do not fit)"]
+        for row in self.rows[:5]:
+            lines.append(f"  {row.change}: {_points(row.gain)} points; {row.action}")
+        return "\n".join(lines)
+
+
+def _points(found: Gain) -> str:
+    return f"{100 * found.value:+.1f} ± {100 * found.stderr:.1f}"
+
+
+def _plain(estimate: Estimate) -> dict[str, Any]:
+    found = estimate.as_dict()
+    return {key: found[key] for key in ("value", "stderr", "n")}
