@@ -61,8 +61,11 @@ G = ng.average_geometry(Net, (1, 8, 8), probe=at_data, members=64, progress=Fals
 print(G.directions_for(0.9), "of", G.d)
 G
 
+# %% [markdown]
+# This network reacts to nearly all patterns alike, so its spectrum is flat. `G.plot_directions()` draws the patterns where some lead.
+
 # %%
-figure = G.plot_directions(8)
+ax = G.plot_spectrum()
 
 # %% [markdown]
 # On the command line: `netgrain audit my_file.py:Net --data my_images/ --out report.html`.
