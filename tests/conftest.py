@@ -11,6 +11,7 @@ one_thread_for_good()
 
 # tests of more than four seconds of one core: `make test` leaves them to `make test-more`
 SLOW = {
+    "tests/auditing/sections/test_changes.py": ("test_the_catalogue_is_tried_and_a_clear_gain_raises_an_alert",),
     "tests/auditing/sections/test_labels.py": ("test_labels_planted_at_the_top_and_at_the_bottom",),
     "tests/auditing/sections/test_scales.py": (
         *("test_labels_in_stripes_that_networks_lose", "test_shares_within_their_errors_are_not_shown"),
