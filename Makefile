@@ -48,11 +48,17 @@ $(BIN)/python:
 
 setup: .venv/.run-installed  ## make .venv and install netgrain into it
 
-demo: setup  ## four geometries, files to try things on, figures 9 and 1 with their claims, in out/demo/ (SCALE=smoke: half a minute)
+demo: setup  ## an audit page, four geometries, figures 9 and 1, and files to try things on, in out/demo/ (SCALE=smoke: half a minute)
+	@echo "1 of 4: the geometries of four networks"
 	@$(BIN)/python examples/demo.py --out out/demo $(if $(filter smoke,$(SCALE)),--small)
 	@$(BIN)/python examples/make_files.py --out out/demo
+	@echo; echo "2 of 4: figure 9 of the paper"
 	@$(BIN)/netgrain run fig9 --scale $(SCALE) --out out/demo/fig9 --resume
+	@echo; echo "3 of 4: figure 1 of the paper$(if $(filter smoke,$(SCALE)), (at this scale it shows the steps only: the networks are too small to learn))"
 	@$(BIN)/netgrain run fig1 --scale $(SCALE) --out out/demo/fig1 --resume
+	@echo; echo "4 of 4: an audit"
+	@$(BIN)/netgrain audit examples/mymodels.py:Net --data digits --limit 300 $(if $(filter smoke,$(SCALE)),--quick) --out out/demo/audit.html
+	@cat examples/next.txt
 
 quick: .venv/.dev-installed  ## one contract or oracle test of each file, in under a minute
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
@@ -71,13 +77,12 @@ test-browser: browser .venv/.dev-installed  ## the report page in real Chromium
 docs-lines: .venv/.dev-installed  ## run every line of README and docs after the README's set-up (OPTIONS=--as-printed: slow ones, too)
 	@$(BIN)/python tests/end_to_end/docs_lines.py $(OPTIONS)
 
-test-more: docs-lines  ## what `make test` leaves out: every line of the docs, training frameworks, real models, a Ray cluster, slow tests, a Jupyter kernel, the report page in Chromium (skipped where there is none)
+test-more: docs-lines docs  ## what `make test` leaves out: every line of the docs, the site with its tutorials, training frameworks, real models, a Ray cluster, slow tests, a Jupyter kernel, the report page in Chromium (skipped where there is none)
 	@$(MAKE) --no-print-directory browser || echo "no browser: the tests of the report page are skipped"
 	@$(BIN)/python -m pytest tests/end_to_end/test_browser.py $(FRAMEWORKS)
 	@$(MAKE) --no-print-directory .venv/.vision-installed
 	@PYTHONPATH=.venv/vision $(BIN)/python -m pytest $(VISION)
 	@$(BIN)/python -m pytest -m ray tests/runtime
-	@$(MAKE) --no-print-directory .venv/.docs-installed
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format
@@ -125,8 +130,10 @@ pages: .venv/.dev-installed  ## docs/coverage.md and docs/settings.md, made from
 	$(call install,-e '.[docs]')
 	@touch $@
 
-docs: .venv/.docs-installed  ## the documentation as a site with a reference and executed tutorials, in out/site/ (warnings are errors)
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/site-made docs out/site && echo "open out/site/index.html"
+docs: .venv/.docs-installed  ## the documentation as a site in out/site/, with executed tutorials; fails on a warning or a broken link
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/site-made docs out/site
+	@$(BIN)/python docs/links.py out/site
+	@echo "open out/site/index.html"
 
 torture: .venv/.dev-installed  ## kill, starve and damage runs for a quarter of an hour and see that nothing is lost (best as root)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet $(TORCH_CONSTRAINT) -e '.[torture]' \

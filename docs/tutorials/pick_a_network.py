@@ -22,8 +22,8 @@ networks = {
 found = {name: ng.learnability(make, X, y, trial=False, progress=False) for name, make in networks.items()}
 
 # %% [markdown]
-# Networks whose intervals overlap with that of the best are marked as such. A prediction has an error of some points, so
-# differences of one point mean nothing.
+# `ranking` marks the networks that cannot be told apart from the best one. A prediction has an error of some points, so differences of one
+# point mean nothing.
 
 # %%
 for place in ranking(list(found.values()), list(found)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from netgrain.auditing.axes import axes_of
-from netgrain.auditing.checks import check_options
+from netgrain.auditing.checks import check_options, checked_test
 from netgrain.auditing.effort import effort_for
 from netgrain.auditing.label_relevance import relevance
 from netgrain.auditing.measured_data import SAMPLES, MeasuredData, family_of, measured_data
@@ -103,6 +103,7 @@ def audit(
     features: Sequence[str] | None = None,
     G: Geometry | None = None,
     weights: Mapping[str, Tensor] | None = None,
+    test: tuple[Tensor, Tensor] | None = None,
     swaps: Mapping[str, nn.Module] | None = None,
     target: Literal["classes", "numbers"] | None = None,
     samples: int = SAMPLES,
@@ -145,6 +146,8 @@ def audit(
         The geometry of the family, if you have it already.
     weights : mapping of str to Tensor, optional
         A trained state dict, whose complexity and geometry are compared with those of fresh networks.
+    test : pair of Tensor, optional
+        Samples and labels that training has not seen, prepared as X is: what the checkpoint reaches is measured there.
     swaps : mapping of str to Module, optional
         Changes to try, each alone: dotted names of submodules and what replaces them.
     target : {"classes", "numbers"}, optional
@@ -214,6 +217,7 @@ def audit(
     check_options(shape, features=features, G=G, probe=probe, weights=weights, keep=keep, members=members)
     if network is not None and known and weights is None:
         weights = network.state_dict()
+    held_out = checked_test(test, found.X, found.y, known=network is not None or weights is not None)
     reading = read(family, shape, seed)
     header = _header(found, name or type(found.first).__name__, data=data, note=note, features=features, seed=seed)
     header["network"] = {**_costs(reading), "given": network is not None, "family_known": known, "quick": quick}
@@ -250,6 +254,7 @@ def audit(
             rows=found.rows,
             given=found.given,
             network=network,
+            test=held_out,
             advice=advice,
         )
         bar.advance()

@@ -14,6 +14,7 @@ from netgrain.families.logits import answering
 from netgrain.families.members import Family, forward, member
 from netgrain.families.prepared import prepared
 from netgrain.geometry.value import Geometry
+from netgrain.learning.targets import targets_of
 from netgrain.runtime.arguments import whole
 from netgrain.runtime.errors import GrainWarning, NetgrainError
 from netgrain.runtime.samples import check_two_classes, checked_labels, checked_samples, scoring
@@ -89,6 +90,36 @@ def check_options(
         )
     if members is not None:
         whole("members", members, 1)
+
+
+def checked_test(test: Any, X: Tensor, y: Tensor | None, *, known: bool) -> tuple[Tensor, Tensor] | None:
+    """Samples that a checkpoint has not seen, with labels like those of the audit; None where there are none.
+
+    known: whether there is a checkpoint.
+    """
+    if test is None:
+        return None
+    if not known:
+        raise NetgrainError("test= is for judging a trained network, and there is none; pass weights= or the network.")
+    if y is None:
+        raise NetgrainError("test= needs labels to judge by, and y is missing; pass y, too.")
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise NetgrainError(f"test expects a pair (X, y), found {type(test).__name__}.")
+    samples = checked_samples(test[0]).cpu().float()
+    if samples.shape[1:] != X.shape[1:]:
+        raise NetgrainError(
+            f"the samples of test have shape {tuple(samples.shape[1:])}, those of X {tuple(X.shape[1:])}; "
+            "expected the same."
+        )
+    if y.is_floating_point():
+        labels = targets_of(test[1], len(samples), target="numbers").values
+        if labels.shape[1:] != y.shape[1:]:
+            raise NetgrainError(
+                f"the labels of test have shape {tuple(labels.shape)}, those of X {tuple(y.shape)}; "
+                "expected as many numbers for each sample."
+            )
+        return samples, labels
+    return samples, checked_labels(test[1], len(samples)).cpu()
 
 
 def comparable(audits: Sequence[Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
+from netgrain.auditing.checkpoint_story import story
 from netgrain.auditing.sections.registry import sections
 from netgrain.runtime.files import write_whole
 
@@ -89,7 +90,8 @@ def page(report: Mapping[str, Any]) -> str:
     tabs = panels(report)
     said = {id: [s for s in _sequence(report.get("sentences")) if _panel_of(s, tabs) == id] for id, _, _ in tabs}
     names = {id: name for id, name, _ in tabs}
-    return _render("audit.html.jinja", report, "audit.js", figures=grouped, panels=tabs, tabnames=names, said=said)
+    more = {"figures": grouped, "panels": tabs, "tabnames": names, "said": said, "story": story(report)}
+    return _render("audit.html.jinja", report, "audit.js", **more)
 
 
 def comparison(report: Mapping[str, Any]) -> str:
@@ -150,7 +152,7 @@ def number(value: Any) -> Markup:
     if centre is None:
         return NOT_MEASURED
     if isinstance(value, int):
-        return Markup(f"{value:,}".replace("-", "−").replace(",", "\u202f"))
+        return Markup(f"{value:,}".replace("-", "−"))
     if error is None or error == 0:
         return Markup(_plain(centre))
     if centre and not 1e-3 <= abs(centre) < 1e5:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from netgrain.auditing.pattern_sizes import part_energies, part_names
+from netgrain.auditing.pattern_sizes import part_energies
 from netgrain.auditing.ratios import ratio_of_means
 from netgrain.families.gradients import gradients
 from netgrain.families.members import frozen, model_dtype
@@ -58,10 +58,9 @@ class Slopes:
 
     def parts(self) -> Tensor:
         """Steepness of each sample by the parts of `part_names`, (samples, parts) float64; no columns without parts."""
-        if not part_names(self.shape):
-            return torch.zeros(len(self.rows), 0, dtype=torch.float64)
         n, m, d = self.rows.shape
-        return part_energies(self.rows.reshape(n * m, d), self.shape).reshape(n, m, -1).sum(1)
+        found = part_energies(self.rows.reshape(n * m, d), self.shape)
+        return found.reshape(n, m, found.shape[1]).sum(1)
 
     def corr(self, other: Form) -> Estimate:
         """Correlation of the geometry with another one, with the error over samples."""

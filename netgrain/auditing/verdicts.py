@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
+from netgrain.auditing.checkpoint_story import story
 from netgrain.auditing.sections.contract import Report, percent
-from netgrain.auditing.sections.expected import constant, enough, reached, score_word, shown
+from netgrain.auditing.sections.expected import constant, enough, outlook, reached, score_word, shown
 
 BEYOND = 1.645  # standard errors by which a predicted gain must exceed zero: one-sided, 95 %
 WORTH_SAYING = 0.05  # share of what tells the classes apart, or of the variance
@@ -47,6 +48,7 @@ def few_lines(report: Report) -> list[tuple[str, str]]:
     for alert in report.get("alerts") or ():
         action = "" if alert["action"] == said["action"] else f" {alert['action']}"
         lines.append((alert["level"], f"{alert['title']}. {alert['evidence']}{action}"))
+    lines += [("checkpoint", f"{row.label}: {row.value} ({row.beside})") for row in story(report)]
     lines += [("expected", text) for text in _numbers(_of(report, "expected"))]
     advice = [row for row in _of(report, "advice").get("rows") or () if _pays(row)]
     lines += [("change", f"{_change(row)}: {_points(row['gain'])} points") for row in advice[1:3]]
@@ -74,25 +76,14 @@ def _lead(report: Report) -> str:
             f"and {constant(e)}."
         )
     own = _of(_of(report, "checkpoint"), "accuracy")
-    expected = f"{shown(e, e['score'])} {_with_samples(e)}"
+    expected = f"{outlook(e)} {_with_samples(e)}"
     given = e.get("network") == "given"
-    if own.get("value") is not None and e["at_chance"]:
-        return (
-            f"This checkpoint reaches {shown(e, own)} on these samples, where features of random networks find nothing "
-            f"beyond guessing ({100 * e['chance']:.0f} %): it has learnt features of its own, or knows these samples."
-        )
-    if own.get("value") is not None and given:
-        return (
-            f"This network reaches {shown(e, own)} on these samples as it is; a new last layer on what it extracts "
-            f"is expected to reach {expected}."
-        )
     if own.get("value") is not None:
-        return f"This checkpoint reaches {shown(e, own)} on these samples; expected of a new one is {expected}."
-    if e["warning"] and e["trial"]:
-        reach = min(e["trial"]["score"]["value"] + (e["trial"]["score"]["stderr"] or 0.0), 1.0)
+        return _reached(report, e, expected)
+    if e["warning"] and e["combined"]:
         return (
-            f"Expect between {100 * e['score']['value']:.0f} and {100 * reach:.0f} % {score_word(e)} from this network "
-            f"{_with_samples(e)}: it has to learn features that random networks do not have."
+            f"Expect {outlook(e)} {score_word(e)} from this network {_with_samples(e)}: it has to learn features that "
+            "random networks do not have."
         )
     base = f" (guessing gives {100 * e['chance']:.0f} %)" if e["measure"] == "accuracy" else ""
     if given and e["measure"] == "accuracy":
@@ -102,6 +93,27 @@ def _lead(report: Report) -> str:
         return f"Expect this network to explain about {share} {_with_samples(e)}."
     value = shown(e, e["score"])
     return f"Expect {'' if ' to ' in value else 'about '}{value} from this network {_with_samples(e)}{base}."
+
+
+def _reached(report: Report, e: Mapping[str, Any], expected: str) -> str:
+    """What a checkpoint reaches, on samples that it has not seen where there are some, and what was expected."""
+    c = report["checkpoint"]
+    what = "This network" if e.get("network") == "given" else "This checkpoint"
+    test = _of(c, "test")
+    new = "" if test.get("value") is None else f"{shown(e, test)} on {c['tested']:,} samples that it has not seen"
+    reaches = f"{what} reaches {new or shown(e, c['accuracy']) + ' on these samples'}"
+    if e["at_chance"] and new:
+        return f"{reaches}, where features of random networks find nothing beyond guessing: it has learnt its own."
+    if e["at_chance"]:
+        return (
+            f"{reaches}, where features of random networks find nothing beyond guessing ({100 * e['chance']:.0f} %): "
+            "it has learnt features of its own, or knows these samples."
+        )
+    if e.get("network") == "given":
+        return f"{reaches} as it is; a new last layer on what it extracts is expected to reach {expected}."
+    if new:
+        return f"{reaches}; expected is {expected}."
+    return f"{reaches}; of a new one, {expected} is expected on samples that it has not seen."
 
 
 def _with_samples(e: Mapping[str, Any]) -> str:
@@ -169,7 +181,10 @@ def _level(report: Report) -> Literal["good", "note", "warning", "error"]:
         return "error"
     if "warning" in levels:
         return "warning"
-    e = _of(report, "expected")
+    e, own = _of(report, "expected"), _of(report, "checkpoint")
+    if own.get("accuracy") and e:  # good news only on samples that it has not seen, and as much as was expected
+        test, hoped = _of(own, "test"), _of(own, "expected")
+        return "good" if test and test["value"] + _error(hoped) >= hoped.get("value", 0.0) else "note"
     clear = e and e["score"]["value"] - 2 * e["score"]["stderr"] > e["chance"]
     return "good" if clear else "note"
 
@@ -182,9 +197,8 @@ def _action(report: Report) -> str:
             return str(alert["action"])
     rows = [row for row in _of(report, "advice").get("rows") or () if _pays(row)]
     if rows:
-        first = rows[
-            0
-        ]  # ranked by other samples than those that measured the gain: the largest of those would be too large
+        # ranked by other samples than those that measured the gain: the largest of those would be too large
+        first = rows[0]
         return f"{_change(first)}: predicted to add {_points(first['gain'])} points."
     if alerts:
         return str(alerts[0]["action"])
@@ -216,6 +230,8 @@ def _numbers(e: Mapping[str, Any]) -> list[str]:
     rows = [f"{shown(e, e['score'])} {score_word(e)} with {e['settings']['samples']:,} samples; {constant(e)}"]
     if e["trial"] and e["trial"]["score"]["value"] is not None:
         rows.append(f"{shown(e, e['trial']['score'])} by a short training on half of the samples")
+        if e["combined"]:
+            rows.append(f"{shown(e, e['combined'])} by both together")
     twice = e["curve"]["twice"]
     if twice["value"] is not None:
         rows.append(f"{shown(e, twice)} with {2 * e['curve']['samples'][-1]:,} samples")

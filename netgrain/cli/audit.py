@@ -116,12 +116,13 @@ def audit(
     from netgrain.models.checkpoints import read_weights, warn_near_chance
 
     state = None if trained.weights is None else read_weights(trained.weights)
-    data = trained.load(samples_from, seed)
+    data, new = trained.load_with_test(samples_from, seed)
+    test = None if new is None or new.y is None else (new.X, new.y)
     if state is not None:
         warn_near_chance(trained_model(_family(model, data), state), data.X, data.y)
     chosen = {"probe": probe, "keep": keep, "members": members, "seed": seed}
     effort = {"samples": samples, "trial": trial, "quick": quick, "advice": advice}
-    found = _audited(model, data, weights=state, swaps=parsed_swaps(what_if or ()), **chosen, **effort)
+    found = _audited(model, data, weights=state, test=test, swaps=parsed_swaps(what_if or ()), **chosen, **effort)
     if not as_json or out != REPORT:
         found.save(out)
     failed = [f"{c}: {c.value(found.report):.4g}" for c in map(condition, fail_if or ()) if c.holds(found.report)]
@@ -190,7 +191,7 @@ def visible(
     seed: Seed = 0,
     out: Numbers = None,
 ) -> Answer:
-    """Measure how strongly fresh networks react to a pattern: its gain, its rank, and the layer that loses it."""
+    """Measure how strongly random networks react to a pattern: its gain, its rank, and the layer that loses it."""
     from netgrain.auditing.signals import visible as seen
     from netgrain.data.arrays import read_tensors
 

@@ -60,7 +60,7 @@ def complexity(
     trained: WeightOptions,
     members: Annotated[
         int | None,
-        option("N", f"Number of fresh networks to average over, without --weights (default: {MEMBERS})."),
+        option("N", f"Number of random networks to average over, without --weights (default: {MEMBERS})."),
     ] = None,
     estimator: Annotated[str, option("NAME", "auto, exact, forward, vjp, jvp or outputs (random vectors).")] = "auto",
     rel_error: Annotated[float, option("E", "Relative standard error that random vectors aim at.")] = 0.02,

@@ -30,7 +30,7 @@ def score(
         Path | None, out_file("Write index, label and score of every sample, as .csv.", ".csv", ".txt")
     ] = None,
 ) -> Answer:
-    """Score samples by how strongly fresh networks react along them: x·Gx / x·x, x minus the mean sample."""
+    """Score samples by how strongly random networks react along them: x·Gx / x·x, x minus the mean sample."""
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import score as scores_of
@@ -83,7 +83,7 @@ def prune(
     members: Members = None,
     seed: Seed = 0,
 ) -> Answer:
-    """Keep the samples with the highest scores: those along which fresh networks react most."""
+    """Keep the samples with the highest scores: those along which random networks react most."""
     data, G = _geometry_at(samples, model, probe, members, seed)
     from netgrain.auditing.places import where
     from netgrain.geometry.scores import prune as kept_by

@@ -105,9 +105,9 @@ def reproduce(
 ) -> Answer:
     """Run every experiment on the three works, then print one scorecard: claim, paper, ours ± error, verdict.
 
-    Writes reproduction.md and reproduction.json into the folder. Killed at any moment, it continues with --resume and
-    ends in the same scorecard. An experiment whose data are missing is skipped and named, and the exit code is 2;
-    with the data there, --resume runs it.
+    Writes reproduction.md and reproduction.json into the folder. If it is killed, --resume continues it and ends in the
+    same scorecard. If the data of an experiment are missing, the scorecard says so and the exit code is 2; add the data
+    and run it again with --resume.
     """
     folder = out or Path("out") / f"reproduction-{scale}"
     from netgrain.experiments.reproduction import chosen

@@ -61,7 +61,7 @@ def group(
     name: Annotated[str, argument("NAME", "The group, see below.")],
     out: Annotated[Path | None, out_folder("Write cayley.png and group.json there.", ".png", ".json")] = None,
 ) -> Answer:
-    """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a quilt."""
+    """Show a finite group: classes, character table, irreps and their types, and its Cayley table as a picture."""
     from netgrain.groups.parsing import parse
 
     G = parse(name)
@@ -177,11 +177,11 @@ def limit(
     seed: Seed = 0,
     data: Annotated[
         Path | None,
-        option("FILE.npz", "X (points, order) and y (-1 or +1) instead."),
+        option("FILE.npz", "Use these points instead: arrays X (points, order) and y (-1 or +1)."),
     ] = None,
     out: Annotated[Path | None, out_folder("Write limit.json and limit.png there.", ".json", ".png")] = None,
 ) -> Answer:
-    """Train a linear network over a group to the end, and say what it has minimised and how well.
+    """Compute where training of a linear network over a group ends, which norm that minimises, and how well.
 
     The table shows the limit of training beside that of a fully connected network (the support vector machine).
     """

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -28,7 +28,7 @@ from netgrain.runtime.errors import NetgrainError, known_name
 from netgrain.runtime.memory import checked_memory
 
 if TYPE_CHECKING:
-    from netgrain.data.dataset import Dataset, Target
+    from netgrain.data.dataset import Dataset
     from netgrain.runtime.units import Engine
 
 T = TypeVar("T")
@@ -87,8 +87,16 @@ Input = Annotated[str, option("SIZES", "Shape of one input without the batch: 1x
 Members = Annotated[
     int | None, option("N", "Number of random networks to average over (default: chosen by the method).")
 ]
-DataProbe = Annotated[str, option("PROBE", "Where to take G: data (some of the samples), origin or gaussian:SIGMA.")]
-AnyProbe = Annotated[str, option("PROBE", "Where to take G: auto (the origin), origin, gaussian:SIGMA or data:FILE.")]
+DataProbe = Annotated[
+    str,
+    option("PROBE", "Inputs at which to take G: data (some of the samples), origin (zeros) or gaussian:SIGMA (noise)."),
+]
+AnyProbe = Annotated[
+    str,
+    option(
+        "PROBE", "Inputs at which to take G: auto (the origin), origin (zeros), gaussian:SIGMA (noise) or data:FILE."
+    ),
+]
 Memory = Annotated[
     str | None,
     option(
@@ -102,8 +110,8 @@ SwitchedOn = Annotated[
     bool,
     switch(
         "--switched-on",
-        "Start with everything on: norm weights, gains and layer scales at one, a last layer of zeros with random "
-        "weights.",
+        "Switch on what a model starts without: norm weights, gains and layer scales at one, a last layer of zeros "
+        "with random weights.",
     ),
 ]
 Keep = Annotated[float, option("SHARE", "Share of the samples to keep, in (0, 1].", check=check_share)]
@@ -143,10 +151,14 @@ class DataOptions:
             "Column of a table with the labels (default: the one called label, target, y or class, else the last).",
         ),
     ] = None
-    no_label: Annotated[bool, switch("--no-label", "Leave the labels out, or have none.")] = False
+    no_label: Annotated[bool, switch("--no-label", "Ignore the labels, or read data that has none.")] = False
     target: Annotated[
         str | None,
-        option("KIND", "What the labels are: classes, or numbers to predict (default: as they look).", check=_target),
+        option(
+            "KIND",
+            "What the labels are: classes, or numbers to predict (default: decided from the values).",
+            check=_target,
+        ),
     ] = None
     channels: Annotated[int | None, option("N", "Make the images grey (1) or colour (3).")] = None
     size: Annotated[int | None, option("N", "Average the images to N x N first.")] = None
@@ -163,21 +175,29 @@ class DataOptions:
         """The samples, standardised unless --as-is was given or the command takes them as they are."""
         from netgrain.data.sources import load
 
+        return load(self.data, **self._read(seed, standardise))
+
+    def load_with_test(self, seed: int, *, standardise: bool = True) -> tuple[Dataset, Dataset | None]:
+        """The same, with the test part of a source that has one."""
+        from netgrain.data.sources import load_with_test
+
+        return load_with_test(self.data, **self._read(seed, standardise))
+
+    def _read(self, seed: int, standardise: bool) -> dict[str, Any]:
         if self.no_label and self.target is not None:
             raise NetgrainError("--no-label and --target cannot be combined; leave one of them out.")
-        return load(
-            self.data,
-            label=self.label,
-            target="none" if self.no_label else cast("Target | None", self.target),
-            channels=self.channels,
-            standardise=standardise and not self.as_is,
-            size=self.size,
-            limit=self.limit,
-            seed=seed,
-            strict=self.strict,
-            data_dir=self.data_dir,
-            download=self.download,
-        )
+        return {
+            "label": self.label,
+            "target": "none" if self.no_label else self.target,
+            "channels": self.channels,
+            "standardise": standardise and not self.as_is,
+            "size": self.size,
+            "limit": self.limit,
+            "seed": seed,
+            "strict": self.strict,
+            "data_dir": self.data_dir,
+            "download": self.download,
+        }
 
 
 @dataclass(frozen=True)
@@ -196,9 +216,18 @@ class WeightOptions:
 
     def load(self, data: DataOptions, seed: int) -> Dataset:
         """The samples: standardised for fresh networks, as they are for a checkpoint."""
+        return data.load(seed, standardise=self._standardises(data))
+
+    def load_with_test(self, data: DataOptions, seed: int) -> tuple[Dataset, Dataset | None]:
+        """The same, with a test part for a checkpoint, where the source has one."""
+        if self.weights is None:
+            return self.load(data, seed), None
+        return data.load_with_test(seed, standardise=self._standardises(data))
+
+    def _standardises(self, data: DataOptions) -> bool:
         if self.standardise and data.as_is:
             raise NetgrainError("--standardise and --as-is cannot be combined; leave one of them out.")
-        return data.load(seed, standardise=self.weights is None or self.standardise)
+        return self.weights is None or self.standardise
 
 
 @dataclass(frozen=True)
@@ -226,7 +255,7 @@ class EngineOptions(DeviceOptions):
             "(default: chosen by the size of the job).",
         ),
     ] = None
-    workers: Annotated[int | None, option("N", "Number of units at a time (default: one for each core).")] = None
+    workers: Annotated[int | None, option("N", "Number of parallel workers (default: one for each core).")] = None
     address: Annotated[str | None, option("HOST:PORT", "Address of a running Ray cluster, for --engine ray.")] = None
 
     @contextmanager

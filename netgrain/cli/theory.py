@@ -57,7 +57,7 @@ def theory(
 ) -> Answer:
     """Measure the theorems, conjectures, lemmas and examples of the paper, and say which hold.
 
-    Each number stands beside what the paper prints and what is predicted here; docs/theory.md derives the latter.
+    Prints each number beside the value in the paper and the value derived in docs/theory.md.
     """
     from netgrain.experiments.theory.measuring import measure_statements
 

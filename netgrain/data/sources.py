@@ -6,12 +6,14 @@ the numbers. Nothing is unpickled. torch is loaded when something is read.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netgrain.data.formats import format_of, read_parts
 from netgrain.runtime.arguments import whole
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 if TYPE_CHECKING:
     from netgrain.data.dataset import Dataset, Target
@@ -115,18 +117,12 @@ def load(
 
     from netgrain.data.dataset import standardised
     from netgrain.data.in_memory import dataset_of
-    from netgrain.data.labels import checked_target
     from netgrain.data.pictures import with_channels
     from netgrain.data.torch_sets import dataset_from
-    from netgrain.data.wanted import Wanted
 
-    for name, count in (("limit", limit), ("size", size)):
-        if count is not None:
-            whole(name, count, 1)
-    checked_target(target)
-    wanted = Wanted(label=label, target=target, size=size, limits=(limit, None), seed=seed, strict=strict)
+    wanted = _wanted(label=label, target=target, size=size, limit=limit, seed=seed, strict=strict)
     if isinstance(source, str | Path):
-        data = _read(source, wanted, data_dir, download)
+        data = _parts(source, wanted, data_dir, download)[0]
     elif y is None and not isinstance(source, Tensor | np.ndarray):
         data = wanted.sized([dataset_from(source, wanted=wanted)])[0]
     else:
@@ -136,10 +132,99 @@ def load(
     return standardised(data) if standardise else data
 
 
-def _read(source: str | Path, wanted: Wanted, data_dir: str | Path | None, download: bool) -> Dataset:
-    """The training part of a named set, a file or a folder."""
+def load_with_test(
+    source: str | Path,
+    *,
+    standardise: bool = True,
+    size: int | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    label: str | None = None,
+    target: Target | None = None,
+    channels: int | None = None,
+    strict: bool = False,
+    data_dir: str | Path | None = None,
+    download: bool = False,
+) -> tuple[Dataset, Dataset | None]:
+    """The samples of `load`, and those of the test part where the source has one.
+
+    Parameters
+    ----------
+    source : str or Path
+        The name of a set, a file or a folder.
+    standardise : bool, default True
+        Give every channel or feature mean 0 and standard deviation 1, by the statistics of the training part.
+    size, limit, seed, label, target, channels, strict, data_dir, download
+        As in `load`; `limit` holds for either part.
+
+    Returns
+    -------
+    tuple of Dataset and Dataset or None
+        The training part, and the test part.
+
+    Raises
+    ------
+    NetgrainError
+        If the source is not found or damaged, or its numbers are no samples.
+
+    Warns
+    -----
+    GrainWarning
+        If there is a test part that does not fit the training part; it is left out then.
+
+    See Also
+    --------
+    load_split : Both parts, where both are needed.
+
+    Examples
+    --------
+    >>> train, test = load_with_test("digits", limit=100)
+    >>> len(train), len(test)
+    (100, 100)
+    """
+    from netgrain.data.dataset import Split, standardised
+    from netgrain.data.pictures import with_channels
+
+    wanted = _wanted(label=label, target=target, size=size, limit=limit, seed=seed, strict=strict, test=True)
+    parts = _parts(source, wanted, data_dir, download)
+    if channels is not None:
+        parts = [with_channels(part, channels) for part in parts]
+    try:
+        train, test = (parts[0], None) if len(parts) == 1 else ((both := Split(*parts)).train, both.test)
+    except NetgrainError as e:
+        warnings.warn(f"the test part of {source} is left out: {e}", GrainWarning, stacklevel=2)
+        train, test = parts[0], None
+    if not standardise:
+        return train, test
+    return standardised(train), None if test is None else standardised(test, like=train)
+
+
+def _wanted(
+    *,
+    label: str | None,
+    target: Target | None,
+    size: int | None,
+    limit: int | None,
+    seed: int,
+    strict: bool,
+    test: bool = False,
+) -> Wanted:
+    """What is asked for, checked."""
+    from netgrain.data.labels import checked_target
+    from netgrain.data.wanted import Wanted
+
+    for name, count in (("limit", limit), ("size", size)):
+        if count is not None:
+            whole(name, count, 1)
+    checked_target(target)
+    limits = (limit, limit if test else None)
+    return Wanted(label=label, target=target, size=size, limits=limits, seed=seed, strict=strict, test=test)
+
+
+def _parts(source: str | Path, wanted: Wanted, data_dir: str | Path | None, download: bool) -> list[Dataset]:
+    """The training part of a named set, a file or a folder, and the test part where it is wanted and there."""
     if (format_ := format_of(source)) is not None:
-        return read_parts(format_, source, wanted)[0]
+        return read_parts(format_, source, wanted)
     from netgrain.data.images import load_split
 
     wanted.refuse_label(f"{source} is a set of images with labels of its own")
@@ -152,4 +237,4 @@ def _read(source: str | Path, wanted: Wanted, data_dir: str | Path | None, downl
         limit=wanted.limits[0],
         seed=wanted.seed,
     )
-    return wanted.meant(split.train)
+    return [wanted.meant(part) for part in ((split.train, split.test) if wanted.test else (split.train,))]

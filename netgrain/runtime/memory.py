@@ -151,7 +151,7 @@ def told_by_the_system(file: str, name: str) -> int | None:
 
 
 def all_memory() -> int:
-    """Bytes of the machine; endless where the system does not say, so that nothing is refused there."""
+    """Total memory in bytes, or `sys.maxsize` where the system does not report it, so that no job is refused."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError):

@@ -223,7 +223,7 @@ def _start(ray: Any, address: str | None) -> None:
 
 
 def _reach(address: str) -> None:
-    """A wrong address is told in seconds; Ray itself would try for a minute."""
+    """Report a wrong address within seconds; Ray itself would try for a minute."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise NetgrainError(f"--address expects HOST:PORT as in 10.0.0.1:6379, or auto; found '{address}'.")

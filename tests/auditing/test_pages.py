@@ -206,7 +206,7 @@ def test_names_that_are_not_text_can_be_written() -> None:
     ("shown", "value", "expected"),
     [
         (number, 3, "3"),
-        (number, 50_000, "50 000"),
+        (number, 50_000, "50,000"),
         (number, 0.0, "0.00"),
         (number, -0.1234, "−0.123"),
         (number, 1.5e-7, "1.50×10⁻⁷"),

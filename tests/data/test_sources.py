@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from netgrain.data import load, load_split
-from netgrain.runtime.errors import NetgrainError
+from netgrain.data.dataset import Dataset
+from netgrain.data.sources import load_with_test
+from netgrain.runtime.errors import GrainWarning, NetgrainError
 
 # what is in the file, before it is standardised
 read = partial(load, standardise=False)
@@ -99,3 +101,35 @@ def test_channels_target_and_labels_of_any_source() -> None:
         load("digits", label="digit")
     with pytest.raises(NetgrainError, match="target 'number' is not known; did you mean 'numbers'"):
         load("digits", target="number")  # type: ignore[arg-type]
+
+
+# --- with the test part -----------------------------------------------------------------------------------------------
+
+
+def test_a_test_part_comes_along_and_is_scaled_like_the_training_part(tmp_path: Path) -> None:
+    X, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    file = npz(tmp_path, X_train=X, y_train=y, X_test=X[:3] + 100, y_test=y[:3])
+    train, test = load_with_test(file)
+    assert test is not None
+    assert torch.equal(train.X, load(file).X)
+    split = load_split(file)
+    assert torch.equal(test.X, split.test.X)
+    assert float(test.X.mean()) > 10  # by the statistics of the training part
+    raw = load_with_test(file, standardise=False, limit=2)[1]
+    assert raw is not None
+    assert len(raw) == 2
+    assert float(raw.X.min()) >= 100
+
+
+def test_without_a_test_part_there_is_none(tmp_path: Path) -> None:
+    train, test = load_with_test(npz(tmp_path, X=TABLE, y=np.array([0, 1, 0])))
+    assert test is None
+    assert len(train) == 3
+
+
+def test_a_test_part_that_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Dataset(torch.randn(4, n), torch.arange(4) % 2) for n in (2, 3)]
+    monkeypatch.setattr("netgrain.data.sources._parts", lambda *_: parts)
+    with pytest.warns(GrainWarning, match="the test part of own.npz is left out: the training samples have shape"):
+        train, test = load_with_test("own.npz")
+    assert (len(train), test) == (4, None)

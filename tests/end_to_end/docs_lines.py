@@ -1,8 +1,8 @@
 """Runs every shell line and Python block of README.md and docs/*.md as a reader would: `make docs-lines`.
 
-The README's first shell block is its set-up. It runs in a copy of the checkout, without any other environment in reach,
-so what it does not install is not there. Then the pages run, each in a copy of its own, two at a time: shell lines in
-one shell session, Python blocks in one Python session, in the order of the page.
+The README's lines up to `make demo` are its set-up. They run in a copy of the checkout, without any other environment
+in reach, so what they do not install is not there. Then the pages run, each in a copy of its own, two at a time: shell
+lines in one shell session, Python blocks in one Python session, in the order of the page.
 
 Marks say what a line needs. They stand in the comment at its end (`# slow: 3 minutes; data: cifar10`), or in an HTML
 comment in front of a whole block (`<!-- extra: lightning -->`):
@@ -407,7 +407,7 @@ def run(
 ) -> list[Outcome]:
     """Run the README's set-up and then the pages; the outcomes in the order of the pages."""
     found = {page: pieces(page, (root / page).read_text()) for page in dict.fromkeys(("README.md", *pages))}
-    setup = _first_block(found["README.md"])
+    setup = _setup(found["README.md"])
     shutil.rmtree(folder, ignore_errors=True)
     checkout = folder / "checkout"
     checkout.mkdir(parents=True)
@@ -449,8 +449,11 @@ def run(
         shutil.rmtree(short, ignore_errors=True)
 
 
-def _first_block(found: list[Piece]) -> list[Piece]:
-    """The README's set-up: the shell lines before anything else, up to the first gap."""
+def _setup(found: list[Piece]) -> list[Piece]:
+    """The README's lines up to `make demo`, which makes files that other pages use, else its first block."""
+    for number, piece in enumerate(found, 1):
+        if piece.text == "make demo":
+            return found[:number]
     setup: list[Piece] = []
     for piece in found:
         if piece.kind != "sh" or (setup and piece.line != setup[-1].line + 1):

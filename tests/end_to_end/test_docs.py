@@ -1,6 +1,7 @@
 """What the documents show can be typed: their links, the commands they name, and the runner of all their lines."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ def in_prose() -> list[str]:
 
 def printed() -> list[str]:
     found = [piece for name in DOCUMENTS for piece in pieces(name, (ROOT / name).read_text())]
+    hint = (ROOT / "examples" / "next.txt").read_text().splitlines()  # the end of `make demo`
+    found += [Piece("next.txt", 0, "sh", row.strip()) for row in hint if row.startswith("  netgrain ")]
     return [piece.text for piece in found if piece.kind == "sh" and piece.text.startswith("netgrain ")]
 
 
@@ -221,6 +224,15 @@ def test_a_set_up_that_fails_ends_it(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (code, "touch here" in output) == (1, False)
 
 
+def test_the_set_up_ends_with_make_demo_whose_files_other_pages_use() -> None:
+    page = "```sh\nmake setup\n```\nThen:\n```sh\nmake demo    # slow: minutes\n```\n```sh\nls out/demo\n```\n"
+    assert [piece.text for piece in docs_lines._setup(pieces("README.md", page))] == ["make setup", "make demo"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
 def test_what_needs_a_missing_extra_is_told_and_not_counted_as_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,3 +241,26 @@ def test_what_needs_a_missing_extra_is_told_and_not_counted_as_run(
     assert code == 0
     assert "1 of 2 lines run" in output
     assert "false (needs vision)" in output
+
+
+# --- the site ---------------------------------------------------------------------------------------------------------
+
+
+def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
+    problems = runpy.run_path(str(ROOT / "docs" / "links.py"))["problems"]
+    good = '<a href="b.html#there">b</a><a href="#here" id="here">a</a><a href="https://example.org/x">x</a>'
+    (tmp_path / "index.html").write_text(good)
+    (tmp_path / "b.html").write_text('<p id="there"></p><img src="p.png"><link rel="stylesheet" href="s.css?v=1">')
+    (tmp_path / "p.png").touch()
+    (tmp_path / "s.css").touch()
+    assert problems(tmp_path) == ([], 4)
+    bad = (
+        '<a href="c.html">c</a><a href="b.html#gone">b</a><img src="q.png"><script src="https://cdn.org/m.js"></script>'
+    )
+    (tmp_path / "index.html").write_text(bad)
+    assert problems(tmp_path)[0] == [
+        "index.html links to c.html, and there is no such file",
+        "index.html links to b.html#gone, and that page has no such anchor",
+        "index.html links to q.png, and there is no such file",
+        "index.html loads https://cdn.org/m.js from another site",
+    ]

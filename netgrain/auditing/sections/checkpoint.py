@@ -22,6 +22,7 @@ from netgrain.auditing.places import SHARES
 from netgrain.auditing.reaction_maps import as_it_answers, reaction_maps
 from netgrain.auditing.sections.checkpoint_words import alerts, sentences
 from netgrain.auditing.sections.contract import Figure, Section, Subject, estimate, number
+from netgrain.auditing.sections.expected import of_new
 from netgrain.auditing.slopes import Slopes, slopes_of
 from netgrain.families.members import frozen, member, trained_model
 from netgrain.families.reading import read
@@ -89,8 +90,20 @@ def _over_fresh(values: list[float]) -> dict[str, Any] | None:
 
 
 def _answers(subject: Subject, model: nn.Module, effort: Effort) -> dict[str, Any]:
+    """How it answers the samples of the audit, and those that it has not seen; mistakes are those on the latter."""
+    found = _answered(subject, model, subject.X, subject.y, effort)
+    test: tuple[Tensor, Tensor] | None = getattr(subject, "test", None)
+    if test is None or found["accuracy"] is None:
+        return {**found, "test": None, "tested": 0}
+    new = _answered(subject, model, *test, effort)
+    if new["accuracy"] is None:
+        return {**found, "test": None, "tested": 0}
+    kept = {key: found[key] for key in ("accuracy", "answered", "chance")}
+    return {**new, **kept, "test": new["accuracy"], "tested": new["answered"]}
+
+
+def _answered(subject: Subject, model: nn.Module, X: Tensor, y: Tensor | None, effort: Effort) -> dict[str, Any]:
     """Accuracy or R², mistakes and calibration, with what was expected beside them; Nones without labels."""
-    y: Tensor | None = subject.y
     found: dict[str, Any] = {
         **dict.fromkeys(("measure", "accuracy", "chance", "expected", "overconfidence", "calibration_error")),
         "answered": 0,
@@ -98,8 +111,8 @@ def _answers(subject: Subject, model: nn.Module, effort: Effort) -> dict[str, An
     }
     if y is None:
         return found
-    rows = random_samples(subject.X, effort.answers, subject.seed)
-    outputs = outputs_at(frozen(model), _on(model, subject.X[rows]), 64 if subject.X[0].numel() < 2**14 else 8)
+    rows = random_samples(X, effort.answers, subject.seed)
+    outputs = outputs_at(frozen(model), _on(model, X[rows]), 64 if X[0].numel() < 2**14 else 8)
     found |= {"answered": len(rows), "expected": _expected(subject)}
     if y.is_floating_point():
         if y.dim() > 1 and y[0].numel() > 1:
@@ -127,11 +140,16 @@ def _answers(subject: Subject, model: nn.Module, effort: Effort) -> dict[str, An
 
 
 def _expected(subject: Subject) -> dict[str, Any] | None:
-    """The score that was expected, its whole error, and what it was expected of."""
-    if subject.expected is None:
+    """The score that was expected on new samples, its whole error, what it was expected of, and with how many samples.
+
+    A network that was trained saw all samples that were given, where only some of them are measured.
+    """
+    found = subject.expected
+    if found is None:
         return None
     of = "a readout of its own features" if subject.weights is None else "fresh networks of this kind, once trained"
-    return {**estimate(subject.expected.score), "of": of, "samples": subject.expected.about.samples}
+    samples = max(found.about.samples, subject.given or 0)
+    return {**estimate(of_new(found, samples)), "of": of, "samples": samples}
 
 
 def _class(subject: Subject, label: int) -> str:
@@ -248,6 +266,9 @@ def _pictures(subject: Subject, model: nn.Module, steep: list[int], most: int) -
 FIGURES = {
     "Checkpoint": (
         Figure("Accuracy on these samples (R² for numbers)", "checkpoint.accuracy", "share"),
+        Figure(
+            "Accuracy on samples that it has not seen", "checkpoint.test", "share", "The test part, or test=(X, y)."
+        ),
         Figure("Mean confidence minus accuracy", "checkpoint.overconfidence", "share"),
         Figure("Calibration error (ECE, ten bins)", "checkpoint.calibration_error", "share"),
         Figure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from netgrain.auditing.sections.contract import Alert, Report, Sentence, percent, said, with_error
@@ -15,6 +15,7 @@ HARDLY = 0.2  # times its share of the data's variance: a part with less of the 
 MUCH = 0.1  # share of the data's variance from which a part is worth a sentence
 STEEP, STEEPER = 0.5, 1.5  # share of the steepness in a tenth of the samples, and times that of fresh networks
 SURE_OF_ITSELF = 0.1  # confidence above accuracy
+UNSEEN = "on samples that it has not seen"
 ON_THESE = "on these samples; if it was trained on them, that says how well it remembers them"
 
 
@@ -30,8 +31,11 @@ def sentences(report: Report) -> list[Sentence]:
 def _answer(c: Report) -> Sentence | None:
     if c["accuracy"] is None or c["accuracy"]["value"] is None:
         return None
-    score = _score(c, c["accuracy"])
+    test = c.get("test")
+    score = _score(c, test or c["accuracy"])
     e = c["expected"]
+    where = ON_THESE if test is None else f"{UNSEEN}, and {percent(c['accuracy'])} on the others"
+    count = c["answered"] if test is None else c["tested"]
     beside = "" if e is None else f" Expected was {_score(c, e)}, of {e['of']}."
     worst = ""
     if c["mistakes"]:
@@ -42,7 +46,7 @@ def _answer(c: Report) -> Sentence | None:
         more = "more" if c["overconfidence"]["value"] > 0 else "less"
         points = abs(100 * c["overconfidence"]["value"])
         sure = f" It is {points:.0f} points {more} sure of its answers than it is right."
-    return said(f"The checkpoint reaches {score} {ON_THESE}.{beside}{worst}{sure}", ANSWERED.format(n=c["answered"]))
+    return said(f"The checkpoint reaches {score} {where}.{beside}{worst}{sure}", ANSWERED.format(n=count))
 
 
 ANSWERED = (
@@ -73,8 +77,8 @@ def _reaction(c: Report) -> Sentence | None:
 
 
 REACTED = (
-    "Shares of the squared input gradient, from {n} samples and {m} fresh networks beside the checkpoint. A pattern's "
-    "size is half its wavelength."
+    "Shares of the squared input gradient, from {n} samples and {m} fresh networks beside the checkpoint. A pattern "
+    "has the size of its finest wave: a chessboard of single pixels has 2."
 )
 
 
@@ -87,33 +91,41 @@ def _difference(part: Report) -> float:
 
 
 def _shares(p: Report) -> str:
-    return f"{_part(p['name'])} from {percent(p['fresh'])} to {percent(p['trained'])}"
+    return f"{part_words(p['name'])} from {percent(p['fresh'])} to {percent(p['trained'])}"
 
 
-def _part(name: str) -> str:
-    return f"patterns of {name}" if name.endswith(("pixels", "more")) else name
+def part_words(name: str) -> str:
+    """A part of the input space in a sentence."""
+    return f"patterns of {name}" if name.endswith((" px", " steps", " and coarser")) else name
 
 
 def _ignored(c: Report) -> Sentence | None:
     """Parts with much of the data's variance and little of the reaction."""
-    little = [
-        p
-        for p in c["parts"]
-        if p["trained"]["value"] is not None
-        and p["data"]["value"] > MUCH
-        and p["trained"]["value"] + SURE * (p["trained"]["stderr"] or 0.0) < HARDLY * p["data"]["value"]
-    ]
+    little = hardly(c["parts"])
     if not little:
         return None
     worst = max(little, key=lambda p: p["data"]["value"])
     others = (
-        f" The same holds for {', '.join(_part(p['name']) for p in little if p is not worst)}." if little[1:] else ""
+        f" The same holds for {', '.join(part_words(p['name']) for p in little if p is not worst)}."
+        if little[1:]
+        else ""
     )
     return said(
-        f"It hardly reacts to {_part(worst['name'])}: they hold {percent(worst['data'])} of the variance of your data "
-        f"and {percent(worst['trained'])} of its reaction.{others}",
+        f"It hardly reacts to {part_words(worst['name'])}: {percent(worst['data'])} of the variance of your data and "
+        f"{percent(worst['trained'])} of its reaction lie there.{others}",
         "That is no fault in itself: a label may not need them. It is one if you know that they matter.",
     )
+
+
+def hardly(parts: Sequence[Report]) -> list[Report]:
+    """Parts with much of the data's variance and little of the reaction."""
+    return [
+        p
+        for p in parts
+        if p["trained"]["value"] is not None
+        and p["data"]["value"] > MUCH
+        and p["trained"]["value"] + SURE * (p["trained"]["stderr"] or 0.0) < HARDLY * p["data"]["value"]
+    ]
 
 
 def _distance(c: Report) -> Sentence | None:
@@ -132,7 +144,7 @@ def _distance(c: Report) -> Sentence | None:
         )
     trained, fresh = c["complexity"]["trained"], c["complexity"]["fresh"]
     if fresh is not None and fresh["value"]:
-        told.append(f"its mean squared slope is {_times(trained['value'] / fresh['value'])} theirs")
+        told.append(f"its mean squared slope is {times(trained['value'] / fresh['value'])} theirs")
     if not told:
         return None
     text = "; ".join(told)
@@ -146,8 +158,15 @@ MOVED = (
 )
 
 
-def _times(factor: float) -> str:
-    return f"{factor:.2g} times" if factor < 100 else f"{factor:,.0f} times"
+def times(factor: float) -> str:
+    """A factor in two digits.
+
+    >>> times(4.0), times(0.031), times(1234.5), times(2117941.0)
+    ('4 times', '0.031 times', '1,200 times', '2.1 million times')
+    """
+    if factor >= 1e6:
+        return f"{factor / 1e6:,.2g} million times" if factor < 1e8 else f"{factor:.1e} times"
+    return f"{float(f'{factor:.2g}'):,.0f} times" if factor >= 100 else f"{factor:.2g} times"
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -161,12 +180,12 @@ def alerts(report: Report) -> list[Alert]:
     hopeless = bool((report.get("expected") or {}).get("at_chance"))
     found = [_guessing(c) if not hopeless else None, _steep(c), _sure(c)]
     if found[0] is None and not hopeless:
-        found.append(_below(c))
+        found += [_below(c), _memory(c)]
     return [alert for alert in found if alert is not None]
 
 
 def _guessing(c: Report) -> Alert | None:
-    score = c["accuracy"]
+    score = c.get("test") or c["accuracy"]
     if score is None or score["value"] is None:
         return None
     guess = c["chance"]
@@ -188,19 +207,38 @@ def _guessing(c: Report) -> Alert | None:
 
 
 def _below(c: Report) -> Alert | None:
-    score, e = c["accuracy"], c["expected"]
+    score, e = c.get("test") or c["accuracy"], c["expected"]
     if score is None or e is None or score["value"] is None or e["value"] is None:
         return None
     gap = e["value"] - score["value"]
+    where = UNSEEN if c.get("test") else "on these samples"
     if gap < SURE * math.hypot(score["stderr"] or 0.0, e["stderr"] or 0.0):
         return None
     return _alert(
         "warning",
         "The checkpoint is below what was expected",
-        f"It reaches {_score(c, score)}; {_score(c, e)} was expected of {e['of']}, with {e['samples']:,} samples.",
+        f"It reaches {_score(c, score)} {where}; {_score(c, e)} was expected of {e['of']}, with {e['samples']:,} "
+        "samples.",
         "Train it longer or with another learning rate, and check that it gets the preprocessing that it was trained "
         "with.",
         100 * gap,
+    )
+
+
+def _memory(c: Report) -> Alert | None:
+    """Above what was expected, on samples that it may have been trained on: that tells nothing about others."""
+    score, e = c["accuracy"], c["expected"]
+    if c.get("test") or score is None or e is None or score["value"] is None or e["value"] is None:
+        return None
+    gap = score["value"] - e["value"]
+    if gap < SURE * math.hypot(score["stderr"] or 0.0, e["stderr"] or 0.0):
+        return None
+    return _alert(
+        "note",
+        "It may remember these samples",
+        f"It reaches {_score(c, score)} on them; {_score(c, e)} was expected on samples that it has not seen.",
+        "Judge it on samples that it has not seen: give data with a test part (it is used), or test=(X, y) in Python.",
+        50.0,
     )
 
 

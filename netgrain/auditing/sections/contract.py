@@ -46,6 +46,7 @@ class Subject:
     rows: Tensor | None = None  # (samples,) places of the samples among those that were given; None: all of them
     given: int | None = None  # number of samples that were given; None: all were measured
     network: nn.Module | None = None  # the module that was given in place of a family
+    test: tuple[Tensor, Tensor] | None = None  # samples and labels that a checkpoint has not seen
     advice: bool | None = None  # whether changes are tried: as many as the budget allows (None), all or none
 
     @property

@@ -41,13 +41,12 @@ def measure(subject: Subject) -> dict[str, Any]:
     given = subject.given or len(subject.X)
     plain = found.as_dict()
     until = plain["curve"]["enough"]
-    with_all = found.score if given <= found.about.samples else _at(found, given)
     return {
         "expected": {
             **plain,
             "curve": {**plain["curve"], "enough": None if until is None else list(until)},
             "network": "given" if subject.network is not None else "random",
-            "all": {"samples": given, "score": with_all.as_dict()},
+            "all": {"samples": given, "score": of_all(found, given).as_dict()},
             "points": _points(found, given),
             "at_chance": at_chance(found),
         }
@@ -67,10 +66,21 @@ def at_chance(found: Learnability) -> bool:
 def reached(report: Report) -> bool:
     """Whether a checkpoint is beyond guessing, so that there is something to learn."""
     found = report.get("checkpoint") or {}
-    accuracy, chance = found.get("accuracy"), report["expected"]["chance"]
+    accuracy, chance = found.get("test") or found.get("accuracy"), report["expected"]["chance"]
     if not accuracy or accuracy["value"] is None:
         return False
     return bool(accuracy["value"] - chance > BEYOND * (accuracy["stderr"] or 0.0))
+
+
+def of_all(found: Learnability, samples: int) -> Estimate:
+    """The score with all samples that were given, where only some of them were measured."""
+    return found.score if samples <= found.about.samples else _at(found, samples)
+
+
+def of_new(found: Learnability, samples: int) -> Estimate:
+    """What a network that was trained on so many samples is expected to reach on new ones, in one number."""
+    both = found.combined if found.features_learnt else None
+    return of_all(found, samples) if both is None else both
 
 
 def _at(found: Learnability, samples: int) -> Estimate:
@@ -141,14 +151,16 @@ def _nothing(e: Mapping[str, Any]) -> list[Alert]:
 def _learnt(e: Mapping[str, Any]) -> Alert | None:
     if not e["warning"]:
         return None
-    trial = e["trial"]["score"]
+    gain = e["trial"]["gain"]
     return _alert(
         "warning",
         "This task needs features that random networks do not have",
-        f"A short training reaches {shown(e, trial)}, features of random networks {shown(e, e['score'])}.",
+        f"On the same samples a short training gains {with_error(100 * gain['value'], 100 * gain['stderr'])} points "
+        "over features of random networks. Tabs that look at single patterns or straight-line rules see little of such "
+        "a label; one that may show anywhere in the input is an example.",
         "Train this network for longer than usual before you judge it, and compare networks with a short training "
         "(--trial).",
-        100 * (trial["value"] - e["score"]["value"]),
+        100 * gain["value"],
     )
 
 
@@ -184,7 +196,7 @@ def _uneven(e: Mapping[str, Any]) -> Alert | None:
 def _more(e: Mapping[str, Any]) -> Alert | None:
     n, now, twice = e["curve"]["samples"][-1], e["curve"]["scores"][-1], e["curve"]["twice"]
     gain = twice["value"] - now["value"]
-    if e["all"]["samples"] > n or gain < max(WORTH, twice["stderr"]):
+    if e["warning"] or e["all"]["samples"] > n or gain < max(WORTH, twice["stderr"]):
         return None
     until = enough(e)
     return _alert(
@@ -197,8 +209,11 @@ def _more(e: Mapping[str, Any]) -> Alert | None:
 
 
 def _noise(e: Mapping[str, Any]) -> Alert | None:
+    """Only where more samples would not help: else the bound says no more than that the task is hard."""
     noise = e["label_noise_at_most"]
     if e["measure"] != "accuracy" or noise["value"] is None or noise["value"] - 2 * noise["stderr"] < NOISY:
+        return None
+    if e["warning"] or _more(e) is not None or e["all"]["samples"] > e["curve"]["samples"][-1]:
         return None
     return _alert(
         "note",
@@ -244,6 +259,20 @@ def shown(e: Mapping[str, Any], score: Mapping[str, Any]) -> str:
     if value + error > 100:
         return f"{value - max(error, 0.1):.{digits}f} to 100 %"
     return f"{value:.{digits}f} ± {max(error, 0.1):.{digits}f} %".replace("-", "−")
+
+
+def outlook(e: Mapping[str, Any]) -> str:
+    """The score to expect; from what random networks find to what training finds, where features must be learnt.
+
+    >>> outlook({"score": {"value": 0.834, "stderr": 0.031}, "warning": None})
+    '83 ± 3 %'
+    >>> outlook({"score": {"value": 0.5}, "combined": {"value": 0.9, "stderr": 0.03}, "warning": "w"})
+    'between 50 and 93 %'
+    """
+    both = e.get("combined")
+    if not e["warning"] or not both:
+        return shown(e, e["score"])
+    return f"between {100 * e['score']['value']:.0f} and {100 * min(both['value'] + both['stderr'], 1.0):.0f} %"
 
 
 def gained(e: Mapping[str, Any], gain: float, error: float) -> str:

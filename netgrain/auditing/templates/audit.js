@@ -21,6 +21,19 @@ const plots = {
       name, style: "s1", values, errors: points.map((p) => spread(p.score)), dots: true, band: true,
       open: points.map((p) => !p.measured),
     }];
+    const alone = (label, style, samples, score) => {
+      const place = points.findIndex((p) => p.samples === samples);
+      if (!isNumber(centre(score)) || place < 0) return;
+      const only = (v) => points.map((_, i) => (i === place ? v : null));
+      series.push({ name: label, style, values: only(centre(score)), errors: only(spread(score)), dots: true, loose: true });
+    };
+    const measured = at(report, "expected", "settings", "samples");
+    if (at(report, "expected", "warning")) {
+      series[0].name = `${name} without learnt features`;
+      alone("with a short training", "s3", measured, at(report, "expected", "combined"));
+    }
+    const reached = at(report, "checkpoint", "test"); // on new samples only: the curve is about those
+    alone("this network, new samples", "s4", at(report, "checkpoint", "expected", "samples"), reached);
     const chance = at(report, "expected", "chance");
     lines(host, width, {
       label: `Expected ${name} by number of samples`, x: "samples (log)", y: name, logx: true, top: 1,
@@ -29,7 +42,7 @@ const plots = {
       title: (i) => `${points[i].samples} samples, ${points[i].measured ? "measured" : "forecast"}`,
     });
   },
-  bands: (host, width) => bandsOf(host, width, report.scales),
+  bands: (host, width) => bandsOf(host, width, report.scales, report.checkpoint),
   spectrum: (host, width) => {
     const curves = [
       { name: "this network", style: "s1", values: spectrum.network },
@@ -114,7 +127,10 @@ if (strip) {
   const classes = list(at(report, "samples", "classes"));
   const each = classes.length > 4 ? 1 : 2;
   const chosen = classes.flatMap((c) => list(c.best).slice(0, each).map((s) => [s, String(c.name)]));
-  for (const [sample, name] of chosen.slice(0, 16)) {
+  // of a checkpoint: the part of each image that it reacts to, drawn over it
+  const seen = list(at(report, "checkpoint", "pictures")).filter((p) => p.kind === "class" && p.overlay);
+  const images = seen.length > 3 ? seen.map((p) => [{ picture: p.overlay }, String(p.true ?? `#${p.index}`)]) : chosen;
+  for (const [sample, name] of images.slice(0, 16)) {
     const image = picture(at(sample, "picture"), name);
     if (image) strip.append(el("figure", {}, image, el("figcaption", {}, name)));
   }

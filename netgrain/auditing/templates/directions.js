@@ -1,5 +1,5 @@
 // Shares by size of pattern: where labels differ (or the data vary), and what the network reacts to.
-function bandsOf(host, width, scales) {
+function bandsOf(host, width, scales, checkpoint) {
   const { bands, unit } = scales;
   const known = at(scales, "weak", "labels_found");
   const key = known ? "labels" : "variance";
@@ -7,10 +7,19 @@ function bandsOf(host, width, scales) {
   const total = reaction.reduce((sum, v) => sum + v, 0) || 1;
   const errors = bands.map((b) => ((spread(b.gain) ?? 0) * (b.dimensions ?? 0)) / total);
   const series = [
-    { name: known ? "tells the labels apart" : "how your data vary", style: "s3",
+    { name: known ? "labels differ" : "your data vary", style: "s3",
       values: bands.map((b) => centre(b[key])), errors: bands.map((b) => spread(b[key])) },
-    { name: "the network reacts to", style: "s1", values: reaction.map((v) => v / total), errors },
   ];
+  const parts = list(at(checkpoint, "parts")); // the same sizes, of the checkpoint and of fresh networks beside it
+  const shares = (kind) => ({ values: parts.map((p) => centre(p[kind])), errors: parts.map((p) => spread(p[kind])) });
+  if (parts.length === bands.length) {
+    series.push({ name: "it reacts", style: "s4", ...shares("trained") });
+    if (parts.some((p) => isNumber(centre(p.fresh)))) {
+      series.push({ name: "fresh ones react", style: "s1", ...shares("fresh") });
+    }
+  } else {
+    series.push({ name: "it reacts", style: "s1", values: reaction.map((v) => v / total), errors });
+  }
   rows(host, width, {
     label: "Shares by size of pattern", x: `share, by size of pattern in ${unit}`, compact: true, show: percent,
     names: bands.map((b) => String(b.name).replace(` ${unit}`, "").replace("and coarser", "and up")), series,

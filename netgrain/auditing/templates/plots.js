@@ -166,7 +166,7 @@ function rows(host, width, spec) {
   keepNumbers(host, "name", spec.names, spec.series);
   const above = width < 560 && !spec.compact; // names above their bars
   const wide = above ? 8 : Math.min(220, 24 + 7.2 * Math.max(...spec.names.map((n) => n.length)));
-  const thick = spec.series.length > 1 ? 7 : 14;
+  const thick = spec.series.length > 1 ? (spec.compact && spec.series.length > 2 ? 5 : 7) : 14;
   const tall = spec.series.length * (thick + 1);
   const each = tall + (above ? 26 : spec.compact ? 6 : 12);
   const margin = spec.compact ? 4 : 26;

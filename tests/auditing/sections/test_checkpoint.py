@@ -40,6 +40,8 @@ class Subject:
     seed: int = 0
     device: torch.device = DEVICE
     expected: None = None
+    test: tuple[Tensor, Tensor] | None = None
+    given: int | None = None
     rows: Tensor | None = None
 
     @property
@@ -134,3 +136,28 @@ def test_a_checkpoint_is_told(audited: Audit) -> None:
 def test_weights_that_do_not_fit(weights: dict[str, Tensor], said: str) -> None:
     with pytest.raises(NetgrainError, match=said):
         audit(linear, X, Y, G=G, weights=weights, trial=False, progress=False)
+
+
+def test_new_samples_are_what_it_is_judged_on() -> None:
+    """Labels by the first entry; on the new ones by the second: half of them are right."""
+    new = torch.randn(200, 4, generator=torch.Generator().manual_seed(1))
+    c = found(weights={"weight": RIGHT}, y=Y, test=(new, (new[:, 1] > 0).long()))
+    assert (c["accuracy"]["value"], c["answered"]) == (1.0, 64)
+    assert c["test"]["value"] == pytest.approx(0.5, abs=4 * c["test"]["stderr"])
+    assert (c["tested"], sum(m["count"] for m in c["mistakes"])) == (200, round(200 * (1 - c["test"]["value"])))
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "said"),
+    [
+        ((X, Y), {"weights": None}, "judging a trained network, and there is none"),
+        ((X[:, :3], Y), {}, r"the samples of test have shape \(3,\), those of X \(4,\)"),
+        (X, {}, r"test expects a pair \(X, y\), found Tensor"),
+        ((X, Y[:10]), {}, "one label for each sample"),
+        ((X, Y), {"y": None}, "needs labels to judge by"),
+    ],
+)
+def test_new_samples_that_do_not_fit(test: Any, options: dict[str, Any], said: str) -> None:
+    chosen = {"y": Y, "weights": {"weight": RIGHT}, **options}
+    with pytest.raises(NetgrainError, match=said):
+        audit(linear, X, chosen["y"], G=G, weights=chosen["weights"], test=test, trial=False, progress=False)

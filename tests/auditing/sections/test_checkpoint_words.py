@@ -28,7 +28,7 @@ GOOD: dict[str, Any] = {
     "members": 4,
     "complexity": {"trained": est(12.0), "fresh": est(3.0)},
     "leading": [],
-    "parts": [part("2 to 4 pixels", 0.6, 0.2, 0.3), part("below 2 pixels", 0.4, 0.8, 0.3)],
+    "parts": [part("4 px and coarser", 0.6, 0.2, 0.3), part("2–4 px", 0.4, 0.8, 0.3)],
     "moved": {"corr": est(0.4), "fresh_corr": est(0.8), "weights": est(1.4)},
     "steepest": [{"index": 7, "place": 7, "value": 90.0}, {"index": 3, "place": 3, "value": 40.0}],
     "top_share": {"trained": est(0.2), "fresh": est(0.15)},
@@ -53,8 +53,8 @@ def test_the_story_of_a_good_checkpoint() -> None:
     assert "Most often it takes 'cat' for 'dog' (20.0 ± 5.0 % of 'cat')." in first
     assert "sure" not in first
     assert second == (
-        "Training raised its reaction to patterns of 2 to 4 pixels from 20.0 ± 1.0 % to 60.0 ± 1.0 % and lowered that "
-        "to patterns of below 2 pixels from 80.0 ± 1.0 % to 40.0 ± 1.0 %."
+        "Training raised its reaction to patterns of 4 px and coarser from 20.0 ± 1.0 % to 60.0 ± 1.0 % and lowered "
+        "that to patterns of 2–4 px from 80.0 ± 1.0 % to 40.0 ± 1.0 %."
     )
     assert third.startswith("Its weights are 1.400 ± 0.010 times as far from fresh ones as those are from each other; ")
     assert third.endswith("its mean squared slope is 4 times theirs.")
@@ -85,6 +85,24 @@ def test_close_to_guessing_and_below_what_was_expected() -> None:
     assert titles(accuracy=est(0.83)) == []  # within the error of what was expected
     nothing = changed(accuracy=est(0.12)) | {"expected": {"at_chance": True}}
     assert alerts(nothing) == []  # the labels cannot be learnt, which another alert says
+
+
+def test_what_it_may_remember_is_not_what_it_can_do() -> None:
+    """Above what was expected on new samples: those that it was given may have been in its training."""
+    (alert,) = alerts(changed(accuracy=est(0.99)))
+    assert (alert["level"], alert["title"]) == ("note", "It may remember these samples")
+    assert "test=(X, y)" in alert["action"]
+    assert titles(accuracy=est(0.93)) == []  # within the error of what was expected
+    assert titles(accuracy=est(0.99), test=est(0.9), tested=100) == []
+
+
+def test_new_samples_decide_where_there_are_some() -> None:
+    heart = changed(accuracy=est(0.99), test=est(0.5), tested=100)
+    (alert,) = alerts(heart)
+    assert alert["title"] == "The checkpoint is below what was expected"
+    assert alert["evidence"].startswith("It reaches 50.0 ± 1.0 % accuracy on samples that it has not seen; ")
+    assert "on samples that it has not seen, and 99.0 ± 1.0 % on the others" in sentences(heart)[0]["text"]
+    assert titles(accuracy=est(0.99), test=est(0.12), tested=100) == ["The checkpoint is close to guessing"]
 
 
 def test_steep_on_a_few_samples() -> None:

@@ -58,7 +58,10 @@ def test_a_calm_report_raises_none() -> None:
     ("changes", "title"),
     [
         ({"at_chance": True}, "Nothing to learn here"),
-        ({"warning": "w", "trial": {"score": est(0.97)}}, "This task needs features that random networks do not have"),
+        (
+            {"warning": "w", "trial": {"score": est(0.97), "gain": est(0.2)}},
+            "This task needs features that random networks do not have",
+        ),
         ({"per_class": {"a": None, "b": est(0.8)}}, "1 class has fewer than 5 samples"),
         ({"balanced": est(0.6, 0.02)}, "Rare classes are recognised much less often"),
         ({"curve": CURVE | {"twice": est(0.85, 0.005)}}, "More samples would help"),
@@ -69,6 +72,15 @@ def test_each_alert(changes: dict[str, Any], title: str) -> None:
     found = report(**changes)
     assert titles(found) == [title]
     assert all(a["evidence"].endswith(".") and a["action"].endswith(".") for a in alerts(found))
+
+
+def test_wrong_labels_are_suspected_only_where_more_samples_would_not_help() -> None:
+    """Else the bound says no more than that the task is hard."""
+    noisy = {"label_noise_at_most": est(0.4, 0.02)}
+    assert titles(report(**noisy, curve=CURVE | {"twice": est(0.85, 0.005)})) == ["More samples would help"]
+    learnt = {"warning": "w", "trial": {"score": est(0.97), "gain": est(0.2)}}
+    rising = {"curve": CURVE | {"twice": est(0.85, 0.005)}}
+    assert len(titles(report(**noisy, **learnt, **rising))) == 1  # and the curve is that of features not learnt
 
 
 def test_at_chance_nothing_else_is_raised() -> None:
