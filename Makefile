@@ -83,7 +83,6 @@ test-more: docs-lines docs  ## what `make test` leaves out: every line of the do
 	@$(MAKE) --no-print-directory .venv/.vision-installed
 	@PYTHONPATH=.venv/vision $(BIN)/python -m pytest $(VISION)
 	@$(BIN)/python -m pytest -m ray tests/runtime
-	@$(MAKE) --no-print-directory .venv/.docs-installed
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 tests
 
 format: .venv/.dev-installed  ## rewrite the sources in the house format

@@ -17,6 +17,7 @@ SLOW = {
         "test_a_mark_anywhere_is_predicted_with_a_short_training",
     ),
     "tests/end_to_end/test_help_examples.py": ("test_every_example_runs",),
+    "tests/auditing/sections/test_changes.py": ("test_the_catalogue_is_tried_and_a_clear_gain_raises_an_alert",),
     "tests/auditing/sections/test_labels.py": ("test_labels_planted_at_the_top_and_at_the_bottom",),
     "tests/auditing/sections/test_scales.py": (
         *("test_labels_in_stripes_that_networks_lose", "test_shares_within_their_errors_are_not_shown"),

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import netgrain
-from netgrain.cli.app import COMMANDS, DATA, NETWORKS
+from netgrain.cli.app import COMMANDS, DATA, NETWORKS, main
+from netgrain.runtime.progress import Bar
 from tests.cli.commands import NET, Run
 
 
@@ -56,6 +57,19 @@ def test_help_lists_every_command_on_one_line_under_its_group(run: Run) -> None:
     assert lines.index(f"{DATA}:") < lines.index(f"{NETWORKS}:")
     for name, row in COMMANDS.items():
         assert any(line.split()[:1] == [name] and line.endswith(row.short) for line in lines), name
+
+
+def test_the_script_writes_progress_as_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        with Bar("sheep", 1) as bar:
+            bar.advance()
+
+    monkeypatch.setattr("netgrain.runtime.progress.FIRST_LINE", -1.0)
+    monkeypatch.setattr("netgrain.cli.app.app", work)
+    main()
+    assert capsys.readouterr().err.startswith("sheep: 1 of 1")
 
 
 def test_shells_complete_commands() -> None:

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,22 @@ def own_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    """All functions and imports of a file, which is parsed once."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ImportFrom)
+    return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)]
+
+
 def functions(file: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{module_of(file)}.{node.name}", own_lines(node)
 
 
 def private_imports(file: Path) -> Iterator[str]:
     """Names with an underscore that a file takes from another one."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("netgrain"):
             path = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             yield from (f"{module_of(file)} → {name}" for name in path if name.startswith("_") and name[:2] != "__")
