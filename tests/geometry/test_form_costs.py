@@ -1,5 +1,6 @@
 """Costs are counted for every kind of form, and large ones are far below those of the matrix."""
 
+import pytest
 import torch
 
 from netgrain.families.convolution import ConvStem
@@ -13,6 +14,7 @@ STEM = ConvStem((64, 64), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
 ROWS = Factored.of_members(torch.ones(2, 5, STEM.out_size))
 
 
+@pytest.mark.quick
 def test_structured_forms_cost_what_their_parts_cost() -> None:
     each = 10 * STEM.out_size
     spread = Spread(ROWS, STEM)
