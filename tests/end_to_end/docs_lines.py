@@ -52,7 +52,7 @@ SMALLER = (
     (r"(?<= --only )(?:fig\d+|complexity)\b", CHEAP),
     (r"^netgrain theory(?= --)", "netgrain theory theorem-a2"),
     (r"^(netgrain (?:plan )?(?:run|reproduce|theory)\b(?!.*--scale).*)$", r"\1 --scale smoke"),
-    (r"^(netgrain (?:audit|compare|score|prune|complexity)\b(?!.*--limit).*)$", r"\1 --limit 300"),
+    (r"^(netgrain (?:audit|compare|score|prune|complexity|what-if)\b(?!.*--limit).*)$", r"\1 --limit 300"),
     (r"(?<= )(resnet18|vit)(?= )", r"\1:width=0.125"),
     (r"--check \d+", "--check 64"),
     (r"--members \d+", "--members 8"),

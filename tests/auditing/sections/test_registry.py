@@ -56,11 +56,11 @@ def test_a_new_section_needs_its_file_and_its_template(monkeypatch: pytest.Monke
 
 
 def test_tabs_are_in_their_order(audited: Audit) -> None:
-    names = [name for _, name, _ in pages.panels()]
+    names = [name for _, name, _ in pages.panels(audited.report)]
     assert names[:5] == ["Accuracy", "Reaction", "Directions", "Size of pattern", "Labels"]
     assert names[5:] == ["Samples", "Features", "Your checkpoint", "Layers / what-if", "Numbers"]
     html = audited.html()
-    assert [html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()] == sorted(
-        html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels()
+    assert [html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels(audited.report)] == sorted(
+        html.index(f'id="tab-{panel}"') for panel, *_ in pages.panels(audited.report)
     )
     assert json.dumps(audited.report)
