@@ -48,6 +48,7 @@ DEFAULT_TOLERANCE = 0.01
 MOST_POINTS = 512
 AT_ONCE = 2**22  # entries of one batch of moments over positions
 MOST_POSITIONS = 300  # of an activation, for a whole matrix with all terms: positions² · d numbers a layer and point
+WHOLE_AT_ONCE = 5e8  # such numbers over all points: beyond it, networks are sampled where nobody asks for a closed form
 MOST_INPUTS = 4096  # for that matrix itself
 FOLLOWED_AT_ONCE = 2**20  # entries of one batch of directions over pairs of positions: what a cache holds
 WIDE_FAN_IN = 100  # weights per unit of a first layer above which it does not matter that they are not normal
@@ -207,6 +208,8 @@ class _Job:
         stops = [probes] if probes is not None else _stops(place)
         available = self._available(place)
         way = self._way(place)
+        if self.narrowest and way.whole:
+            self._check_cost(min(stops[0], available), way.run.positions)
         found = MatrixParts(self.shape) if way.whole else PointMoments(self.shape, self.entry)
         run, done = way.run, 0
         with Bar("probe points", stops[-1] if probes is not None else None, progress) as bar:
@@ -231,6 +234,12 @@ class _Job:
             form = without_parts(form)
         members, averaged = done if way.observing else 0, 0 if place.at_origin else done
         return self._geometry(form, place, run, members, averaged, (*way.leaves_out, *_local(run)))
+
+    def _check_cost(self, points: int, positions: int) -> None:
+        """Sampling takes over where a whole matrix with all terms takes minutes."""
+        d = math.prod(self.shape)
+        if points * positions**2 * d > WHOLE_AT_ONCE:
+            raise Unsupported(f"all its terms over {points} points, {positions} positions and {d} inputs cost too much")
 
     def _way(self, place: Resolved) -> _Way:
         """How points are passed, found at the largest of the first eight: at a point of zeros nothing would show."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,3 +214,25 @@ def test_a_patch_embedding_is_one_matrix_over_patches() -> None:
     G = closed(make, (2, 12, 12), probe=ng.Gaussian(1.0), probes=2, memory="10 MB")
     assert isinstance(G.form, Kronecker)
     assert (G.form.core.size, G.form.copies) == (16, 18)
+
+
+def test_a_whole_matrix_with_all_terms_gives_way_to_sampling_where_it_takes_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The closed form of a small one is taken as before, and is there for whoever asks."""
+
+    def make() -> nn.Module:
+        body = (nn.Conv2d(1, 4, 3, padding=1), nn.SiLU(), nn.Conv2d(4, 8, 3, padding=1), nn.SiLU())
+        return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
+
+    X = torch.randn(8, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    options: dict[str, Any] = {"probe": ng.Data(X), "progress": False}
+    assert not any("cost too much" in r for r in ng.average_geometry(make, (1, 4, 4), **options).about.remarks)
+    monkeypatch.setattr("netgrain.geometry.closed.WHOLE_AT_ONCE", 8 * 16**2 * 16 - 1)
+    G = ng.average_geometry(make, (1, 4, 4), **options)
+    assert G.method == "sampled"
+    assert "all its terms over 8 points, 16 positions and 16 inputs cost too much" in G.about.remarks[0]
+    monkeypatch.setattr("netgrain.geometry.closed.WHOLE_AT_ONCE", 8 * 16**2 * 16)
+    assert not any("cost too much" in r for r in ng.average_geometry(make, (1, 4, 4), **options).about.remarks)
+    asked = ng.average_geometry(make, (1, 4, 4), method="closed-form", **options)
+    assert asked.method == "closed-form"
