@@ -102,8 +102,9 @@ def main() -> None:
         "What some networks react to at random initialisation, on colour images. Each card says where it takes G, the "
         "network's average input geometry: at the *origin* (the input x = 0) or at other inputs (a *probe*, such as "
         "images of CIFAR-10). At the origin a network is a linear map, so a direction with zero gain there may have "
-        "some elsewhere. *Members* are random networks of the family; a *block* is a run of nearly equal eigenvalues. "
-        "Made by `python examples/gallery.py --out docs --real`.",
+        "some elsewhere. Where a network has a kink at the origin, Gaussian inputs (`gaussian:σ`) stand for it. "
+        "*Members* are random networks of the family; a *block* is a run of nearly equal eigenvalues. Made by "
+        "`python examples/gallery.py --out docs --real`.",
     ]
     page += [part for title, cards in sections.items() if cards for part in ([title] if title else []) + cards]
     write_whole(arguments.out / "gallery.md", ("\n\n".join(page) + "\n").encode())
