@@ -99,9 +99,12 @@ def main() -> None:
         print(entry.title, "(failed)" if "could not be made" in text else "", flush=True)
     page = [
         "# Gallery",
-        "What some networks react to at random initialisation, on colour images. Each card says where G is taken. At "
-        "the origin x = 0 a network is a linear map, so a direction without gain there may have some elsewhere. Made "
-        "by `python examples/gallery.py --out docs --real`.",
+        "What some networks react to at random initialisation, on colour images. Each card says where it takes G, the "
+        "network's average input geometry: at the *origin* (the input x = 0) or at other inputs (a *probe*, such as "
+        "images of CIFAR-10). At the origin a network is a linear map, so a direction with zero gain there may have "
+        "some elsewhere. Where a network has a kink at the origin, Gaussian inputs (`gaussian:σ`) stand for it. "
+        "*Members* are random networks of the family; a *block* is a run of nearly equal eigenvalues. Made by "
+        "`python examples/gallery.py --out docs --real`.",
     ]
     page += [part for title, cards in sections.items() if cards for part in ([title] if title else []) + cards]
     write_whole(arguments.out / "gallery.md", ("\n\n".join(page) + "\n").encode())
@@ -212,7 +215,7 @@ def real_card(entry: Entry, G: ng.Geometry, seconds: float) -> tuple[Figure, str
     error = f" ± {rank.stderr:.2g}" if rank.stderr > 0 else ""
     sentences = [f"Taken {where(G)}: effective rank {rank.value:,.3g}{error} of {G.d:,} ({shape})."]
     if not leading:
-        sentences.append(f"No eigenvalue is {LEADS} times the mean, so no direction leads and none is drawn.")
+        sentences.append(f"No eigenvalue exceeds {LEADS} times the mean, so no leading direction is drawn.")
     sentences += [f"{remark[:1].upper()}{remark[1:]}." for remark in G.about.remarks]
     sentences.append(f"({how(G)}; {seconds:.0f} s; made by netgrain)")
     text = f"### The grain of {entry.title}\n\n![directions the network reacts to]({picture(entry)})\n\n"
