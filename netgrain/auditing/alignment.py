@@ -103,7 +103,7 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
     y : Tensor of shape (samples,)
         Their labels, 0 to classes − 1.
     most : int, default 8
-        Number of directions to turn at most.
+        Largest number of directions to turn.
     seed : int, default 0
         Chooses the halves of the samples.
 
