@@ -94,7 +94,7 @@ class Targets:
         Returns
         -------
         Targets
-            With the same classes.
+            The selected labels, with the same classes.
         """
         return Targets(self.values[rows], self.classes)
 
