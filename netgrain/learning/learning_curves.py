@@ -62,7 +62,7 @@ def fitted(sizes: Tensor, errors: Tensor, weights: Tensor, exponents: tuple[floa
     weights : Tensor of shape (points,)
         Inverse variances.
     exponents : tuple of float
-        Tried one by one.
+        Exponents to try.
     floor : bool
         Whether a constant is part of the law.
 
@@ -144,7 +144,7 @@ class LearningCurve:
         Parameters
         ----------
         exponents : tuple of float
-            Tried one by one.
+            Exponents to try.
         floor : bool
             Whether a constant is part of the law.
 
