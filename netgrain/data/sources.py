@@ -93,7 +93,7 @@ def load(
     Raises
     ------
     NetgrainError
-        If the source is not found or damaged, or its numbers are no samples.
+        If the source is not found or damaged, or its content is not a set of samples.
 
     Warns
     -----
@@ -165,7 +165,7 @@ def load_with_test(
     Raises
     ------
     NetgrainError
-        If the source is not found or damaged, or its numbers are no samples.
+        If the source is not found or damaged, or its content is not a set of samples.
 
     Warns
     -----
