@@ -99,8 +99,8 @@ class Dataset:
     def _checked_classes(self, y: Tensor) -> tuple[Tensor, tuple[str, ...]]:
         if not self.classes and int(y.max()) >= MOST_CLASSES:
             raise NetgrainError(
-                f"labels run up to {int(y.max())}; expected 0, 1, … with less than {MOST_CLASSES} classes: number the "
-                "classes one by one."
+                f"labels run up to {int(y.max())}; expected 0, 1, … with fewer than {MOST_CLASSES} classes: number the "
+                "classes consecutively."
             )
         classes = tuple(self.classes) or tuple(str(label) for label in range(int(y.max()) + 1))
         if int(y.min()) < 0 or int(y.max()) >= len(classes):
@@ -124,7 +124,7 @@ class Dataset:
     def labels(self) -> Tensor:
         """The labels; an error if there are none."""
         if self.y is None:
-            raise NetgrainError(f"{self.name} has no labels, and they are needed here; expected samples with labels.")
+            raise NetgrainError(f"{self.name} has no labels, but they are needed here; expected samples with labels.")
         return self.y
 
     @property

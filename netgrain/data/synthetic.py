@@ -489,7 +489,7 @@ def _orthonormal(*directions: Tensor) -> Tensor:
     if not off <= ORTHONORMAL:  # NaN is refused too
         raise NetgrainError(
             f"the directions are not orthonormal: their inner products differ from the identity by {off:.2g}; "
-            "pass unit vectors at right angles, such as rows of G.directions(k)."
+            "pass orthogonal unit vectors, such as rows of G.directions(k)."
         )
     # the symmetric square root, so that no direction is preferred in mending rounding errors
     values, vectors = torch.linalg.eigh(gram)
