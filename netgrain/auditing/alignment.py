@@ -137,7 +137,7 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
     if not len(W):
         raise NetgrainError(
             "no direction along which the label shows was found (class means and variances agree within noise), "
-            "so there is nothing to turn; give more samples, or a label that depends on a few directions."
+            "so there is nothing to turn; pass more samples, or a label that depends on a few directions."
         )
     V = G.directions(len(W)).flatten(1)
     reflections: list[Tensor] = []

@@ -317,7 +317,7 @@ def _affordable(make: Family, shape: tuple[int, ...], seed: int) -> int:
 def _check_not_asked(options: Mapping[str, Any]) -> None:
     """Options of making G are refused where G is given."""
     if asked := [name for name, value in options.items() if value not in (None, "auto", "all")]:
-        raise NetgrainError(f"{asked[0]}= belongs to making G, and a G was given; leave one of them out.")
+        raise NetgrainError(f"{asked[0]}= belongs to making G, but you passed G as well; leave one out.")
 
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:
