@@ -171,7 +171,7 @@ class LearningCurve:
             laws.
         """
         if n < self.sizes[0]:
-            raise NetgrainError(f"the curve begins at {self.sizes[0]} samples, found n={n}; ask for more.")
+            raise NetgrainError(f"the curve begins at {self.sizes[0]} samples, found n={n}; pass a larger n.")
         both = torch.stack([self.laws(floor=floor).at(n) for floor in (True, False)])
         spread = float(both[:, 1:].mean(0).std())
         apart = float((both[0, 0] - both[1, 0]).abs()) / 2

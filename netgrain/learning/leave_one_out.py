@@ -169,7 +169,7 @@ def leave_one_out(
     if not bool(torch.isfinite(errors[best])):
         raise NetgrainError(
             "every ridge lets some sample decide its own prediction; expected features that several samples share: "
-            "add samples, or look for one that is far from all others."
+            "add samples, or remove one that is far from all others."
         )
     return LeaveOneOut(
         columns - residuals,
