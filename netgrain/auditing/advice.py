@@ -58,7 +58,8 @@ def advise(
 
     Kernels of a few random networks predict every sample from all others, with each change and without it. The best
     changes, and those whose effect kernels cannot see, are then trained for a few hundred steps on half of the samples,
-    as the network as it is, and their features predict the other half. Half of the samples choose, the others measure.
+    like the unchanged network, and their features predict the other half. One half of those predictions selects a
+    change, the other measures its gain.
 
     Parameters
     ----------
@@ -69,19 +70,21 @@ def advise(
     y : Tensor of shape (samples,)
         Classes as whole numbers, or numbers.
     target : {"classes", "numbers"}, optional
-        What y means, where floating-point labels have few values.
+        Whether y holds classes or numbers; needed for floating-point labels with few values.
     expected : Learnability, optional
-        The expected score, if you have it already; it gives "before", and the gain by more samples.
+        The expected score, if you have it already. It provides the score before any change, and the gain from more
+        samples.
     G : Geometry, optional
-        The family's geometry; `align` is tried where it is given.
+        The family's geometry; `align` is tried only if you pass it.
     samples, members : int, optional
-        Samples and random networks behind every number; by default what the budget allows, at most 1,000 and 8.
+        Number of samples and of random networks behind each estimate; by default as many as the budget allows, at most
+        1,000 and 8.
     budget : float, default 4e11
-        Operations of all kernels together; None tries the whole catalogue.
+        Number of operations for all kernels in total; None tries the whole catalogue of changes.
     trained : float or None, default 1e12
-        Operations of all short trainings together; 0 leaves them out, None allows four times the default.
+        Number of operations for all short trainings in total; 0 skips them, None allows four times the default.
     seed : int, default 0
-        Everything random depends on it alone.
+        All randomness depends on this seed alone.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def advise(
     Raises
     ------
     NetgrainError
-        For labels and samples that `learnability` refuses.
+        If `learnability` rejects the labels or samples.
 
     See Also
     --------

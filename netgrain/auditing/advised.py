@@ -66,17 +66,17 @@ class Advice:
     Attributes
     ----------
     rows : tuple of Row
-        Those that were trained first, each by the gain on the choosing half, the largest first.
+        Trained changes, then the others; in each group the largest gain on the selecting half comes first.
     measure : str
         "accuracy" or "R²".
     tried, left, unfit : int
-        Changes that were judged, that the budget had no room for, and that do not fit the network.
+        Number of changes that were evaluated, that exceeded the budget, and that do not fit the network.
     budget : float or None
-        Operations that were allowed; None for all changes.
+        Number of operations allowed; None if there was no limit.
     samples, members : int
-        Behind every number.
+        Number of samples and of random networks behind each estimate.
     steps, rates : int
-        Of the short trainings: updates, and learning rates; 0 where the budget had no room for them.
+        Number of updates and of learning rates in the short trainings; 0 if the budget allowed none.
 
     See Also
     --------
@@ -97,9 +97,9 @@ class Advice:
 
     @property
     def first(self) -> Row | None:
-        """The chosen change; None where none gained on the choosing half.
+        """The selected change; None if no change gained on the selecting half.
 
-        Where changes were trained, one of them: the others are behind them by what kernels can see.
+        If changes were trained, it is one of those; changes that were not trained rank behind them.
         """
         rows = [row for row in self.rows if row.gain.chosen_by > 0 and (row.trained or not self.steps)]
         return rows[0] if rows else None

@@ -103,7 +103,7 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
     y : Tensor of shape (samples,)
         Their labels, 0 to classes − 1.
     most : int, default 8
-        Number of directions to turn at most.
+        Largest number of directions to turn.
     seed : int, default 0
         Chooses the halves of the samples.
 
@@ -137,7 +137,7 @@ def align(G: Geometry, X: Tensor, y: Tensor, *, most: int = MOST, seed: int = 0)
     if not len(W):
         raise NetgrainError(
             "no direction along which the label shows was found (class means and variances agree within noise), "
-            "so there is nothing to turn; give more samples, or a label that depends on a few directions."
+            "so there is nothing to turn; pass more samples, or a label that depends on a few directions."
         )
     V = G.directions(len(W)).flatten(1)
     reflections: list[Tensor] = []

@@ -44,7 +44,7 @@ MOST_ALERTS = 5
 class Audit(Document):
     """What an audit found about a family of networks and a data set.
 
-    Its repr begins with the verdict and what to do, then the alerts and the main numbers, one in each line.
+    Its repr begins with the verdict and what to do, then the alerts and the main numbers, one per line.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Audit(Document):
     G : Geometry
         The geometry that the audit is about.
     expected : Learnability or None
-        The score to expect, with what stands behind it; None without labels.
+        The expected score and the numbers behind it; None without labels.
 
     Attributes
     ----------
@@ -125,13 +125,13 @@ def audit(
     Parameters
     ----------
     make : callable or torch.nn.Module
-        Returns a fresh ``torch.nn.Module`` on every call, with an output for each class; or one network as it is, such
-        as a pretrained one.
+        Returns a fresh ``torch.nn.Module`` on every call, with an output for each class; or one given network, such as
+        a pretrained one.
     X : Tensor of shape (samples, *input_shape)
         The samples as the network will get them: standardise them first.
     y : Tensor of shape (samples,), optional
-        Labels 0 to classes − 1, or numbers of shape (samples,) or (samples, outputs). Without labels nothing is said
-        about a score.
+        Labels 0 to classes − 1, or numbers of shape (samples,) or (samples, outputs). Without labels no score is
+        predicted.
     name : str, optional
         What the report calls the network; the name of its class by default.
     data : str, default "data"
@@ -147,27 +147,27 @@ def audit(
     weights : mapping of str to Tensor, optional
         A trained state dict, whose complexity and geometry are compared with those of fresh networks.
     test : pair of Tensor, optional
-        Samples and labels that training has not seen, prepared as X is: what the checkpoint reaches is measured there.
+        Samples and labels that training has not seen, prepared as X is; the trained network is scored on them.
     swaps : mapping of str to Module, optional
-        Changes to try, each alone: dotted names of submodules and what replaces them.
+        Changes to try one at a time: dotted names of submodules and their replacements.
     target : {"classes", "numbers"}, optional
-        What y means, where floating-point labels have few values.
+        Whether y holds classes or numbers; needed for floating-point labels with few values.
     samples : int, default 2000
         Number of random samples to measure, at least 32; fewer are used for the score where a network is expensive.
     trial : bool, optional
-        Whether to run a short training, too; by default where its cost in steps allows it.
+        Whether to run a short training as well; by default if its cost allows it.
     quick : bool, default False
-        Spend less: at most 500 samples behind the score, no short training, and fewer sections.
+        Save time: at most 500 samples for the score, no short training, and fewer sections.
     advice : bool, optional
-        Whether to try the catalogue of changes: all of it, none, or by default as many as a fixed cost allows.
+        True tries the whole catalogue of changes, False none of it; by default as many as a fixed cost allows.
     probe : {"data", "origin", "gaussian:SIGMA"} or Probe, optional
         Where G is taken; by default at 512 of the samples.
     keep : float, default 0.7
-        Share of the samples that the pruned list keeps.
+        Share of the samples to keep when the lowest-scored ones are dropped.
     members : int, optional
         Number of networks to average over; by default the closed form, or enough to reach a tolerance.
     seed : int, default 0
-        Everything random depends on it alone.
+        All randomness depends on this seed alone.
 
     Returns
     -------

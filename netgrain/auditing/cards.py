@@ -75,7 +75,7 @@ class Card:
     def figure(self) -> Figure:
         """The spectrum, the leading directions and the last ones, as a figure.
 
-        Where no direction leads, a sentence stands in the place of the directions.
+        If there are no leading directions, a sentence replaces them.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Card:
         Parameters
         ----------
         folder : str or Path
-            The folder; it is made if it is missing.
+            The folder; created if missing.
 
         Returns
         -------
@@ -147,7 +147,7 @@ def card(name: str, G: Geometry) -> Card:
     Returns
     -------
     Card
-        Its parts, and ``save`` to write them.
+        The card; ``save`` writes it into a folder.
 
     Raises
     ------

@@ -43,7 +43,9 @@ def checked_inputs(make: Family, X: Any, *, seed: int = 0) -> tuple[Tensor, nn.M
     X = checked_samples(X).cpu()
     shape = tuple(X.shape[1:])
     if bool((X[:1] == X).all()):
-        raise NetgrainError(f"all {len(X)} samples of X are equal, so nothing can be told about them; pass others.")
+        raise NetgrainError(
+            f"all {len(X)} samples of X are equal, so there is nothing to measure; pass samples that differ."
+        )
     X = checked_samples(X.float())  # what is too large for single precision is Inf now
     model = member(prepared(make, shape), seed, 0)
     return X, model, _outputs(model, X)
@@ -76,7 +78,7 @@ def check_options(
     if G is not None and G.d != math.prod(shape):
         raise NetgrainError(f"G is {G.d}-dimensional, the samples have {math.prod(shape)} entries; use the same input.")
     if G is not None and probe is not None:
-        raise NetgrainError("probe= belongs to making G, and a G was given; leave one of them out.")
+        raise NetgrainError("probe= belongs to making G, but you passed G as well; leave one out.")
     if weights is not None and not (
         isinstance(weights, Mapping) and all(isinstance(tensor, Tensor) for tensor in weights.values())
     ):

@@ -95,9 +95,9 @@ def compare(audits: Sequence[Audit]) -> Comparison:
 
     Notes
     -----
-    Two networks cannot be told apart where their expected scores differ by less than three points, or than 1.645 errors
-    of the samples of both together: what a task does to all networks alike does not count.
-    Costs are operations of linear layers and convolutions; the clock decides nothing.
+    Two networks cannot be told apart if their expected scores differ by less than three points, or by less than 1.645
+    times their combined sampling error. Errors that a task causes for all networks alike are not counted. Costs are
+    numbers of operations in linear layers and convolutions; measured times are not used.
 
     Examples
     --------

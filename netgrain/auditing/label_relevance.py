@@ -132,7 +132,7 @@ def _check_samples(axes: Axes, X: Tensor) -> None:
     if entries != axes.d:
         raise NetgrainError(f"the data have {entries} entries a sample, the network takes {axes.d}.")
     if len(X) < 4 * FOLDS:
-        raise NetgrainError(f"{len(X)} samples are too few to say where the label lies; expected at least {4 * FOLDS}.")
+        raise NetgrainError(f"{len(X)} samples are too few to locate the label; expected at least {4 * FOLDS}.")
 
 
 def _labels(y: Tensor | None, n: int) -> tuple[Tensor | None, bool]:

@@ -71,7 +71,7 @@ class LayerProfile:
     probe : str
         Where x came from.
     notes : tuple of str
-        What else you should know, such as a network that does not run in double precision.
+        Remarks, for example that the network does not run in double precision.
 
     See Also
     --------
@@ -96,7 +96,7 @@ class LayerProfile:
         Parameters
         ----------
         j : int
-            Number of the direction, from 0.
+            Index of the direction, from 0.
         layer : str
             A name in `names`.
 
@@ -121,13 +121,13 @@ class LayerProfile:
         Parameters
         ----------
         j : int, default 0
-            Number of the direction, from 0.
+            Index of the direction, from 0.
 
         Returns
         -------
         Loser
-            The name of the layer, of several zeros the first, and its factor. A factor of 1 or more means that no layer
-            loses the direction.
+            Name and factor of the layer; the first such layer if several factors are 0. A factor of 1 or more means
+            that no layer loses the direction.
 
         Raises
         ------
@@ -178,9 +178,10 @@ def layer_profile(
     members : int, default 32
         Number of random networks to average over.
     random : int, default 8
-        Random unit vectors for each member that stand for an average direction; a whole basis where d is no larger.
+        Number of random unit vectors per member that represent an average direction; a whole basis is used if d is no
+        larger.
     probes : int, default 1
-        Points x for each member.
+        Number of points x for each member.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 

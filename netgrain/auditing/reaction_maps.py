@@ -94,7 +94,7 @@ class ReactionMap:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default on a figure of its own.
+            Where to draw; by default in a new figure.
 
         Returns
         -------
@@ -142,7 +142,7 @@ def reaction_map(
     members : int, default 8
         Number of fresh networks of a family.
     seed : int, default 0
-        Of the fresh networks.
+        Seed of the fresh networks.
 
     Returns
     -------

@@ -119,8 +119,8 @@ def gradient_energies(models: Iterable[nn.Module], X: Tensor, bands: Bands, *, p
     found = Energies.mean_of(torch.cat(pieces))
     if not float(found.value.sum()) > 0:
         raise NetgrainError(
-            "the input gradient is exactly zero at the samples, so nothing can be said about what the network reacts "
-            "to; probe the features below the last layer, or give a trained checkpoint."
+            "the input gradient is exactly zero at the samples, so it does not show what the network reacts to; "
+            "probe the features below the last layer, or give a trained checkpoint."
         )
     return found
 

@@ -127,7 +127,7 @@ class Visibility:
     def loser(self) -> Loser | None:
         """The layer at which the signal loses most, with its factor.
 
-        None where no layer loses it by more than two standard errors, and where layers were not looked at.
+        None where no layer loses it by more than two standard errors, or if layers were not examined.
         """
         found = None if self.profile is None else self.profile.loser(0)
         return found if found is not None and found.factor.value + _reach(found.factor) < 1 else None
@@ -211,7 +211,8 @@ def visible(
     input_shape : sequence of int, optional
         Shape of one input without the batch axis; that of the signal by default.
     G : Geometry, optional
-        The geometry of the family, if you have it already. Options about making G cannot be given with it.
+        The geometry of the family, if you have it already. Options that control how G is computed cannot be combined
+        with it.
     method : {"auto", "closed-form", "sampled"}, default "auto"
         How G is obtained, as in `average_geometry`.
     probe : Probe, optional
@@ -227,9 +228,10 @@ def visible(
     first_layer : {"auto", "never", "always"}, default "auto"
         Whether sampling averages over the first layer exactly.
     layers : bool, default True
-        Look for the layer that loses the pattern.
+        Whether to look for the layer that loses the pattern.
     layer_members : int, optional
-        Number of networks to look for it with: 32, and of large networks as many as a fixed cost allows, at least 2.
+        Number of networks used to find that layer; by default 32, or for large networks as many as a fixed cost allows,
+        at least 2.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -315,7 +317,7 @@ def _affordable(make: Family, shape: tuple[int, ...], seed: int) -> int:
 def _check_not_asked(options: Mapping[str, Any]) -> None:
     """Options of making G are refused where G is given."""
     if asked := [name for name, value in options.items() if value not in (None, "auto", "all")]:
-        raise NetgrainError(f"{asked[0]}= belongs to making G, and a G was given; leave one of them out.")
+        raise NetgrainError(f"{asked[0]}= belongs to making G, but you passed G as well; leave one out.")
 
 
 def _among_random(G: Geometry, gain: float, seed: int) -> float:

@@ -70,9 +70,9 @@ class WhatIf:
 
     @property
     def directions_for(self) -> dict[float, tuple[int | None, int | None]]:
-        """Numbers of directions that carry 50, 90 and 99 % of G, before and after.
+        """Numbers of directions that carry 50%, 90% and 99% of G, before and after.
 
-        None stands for more than are known.
+        None means more directions than were computed.
         """
         return {share: (self.before.directions_for(share), self.after.directions_for(share)) for share in SHARES}
 
@@ -140,11 +140,11 @@ def what_if(
     y : Tensor of shape (samples,), optional
         Their labels: classes as whole numbers, or numbers.
     target : {"classes", "numbers"}, optional
-        What y means, where floating-point labels have few values.
+        Whether y holds classes or numbers; needed for floating-point labels with few values.
     samples : int, optional
-        Samples behind the scores; by default what a fixed cost allows, at most 1,000.
+        Number of samples behind the scores; by default as many as a fixed cost allows, at most 1,000.
     keep : int, default 8
-        Number of directions that gained most to return.
+        How many of the directions that gained most to return.
     method : {"auto", "closed-form", "sampled"}, default "auto"
         How both geometries are obtained, as in `average_geometry`.
     probe : Probe, optional
@@ -177,8 +177,8 @@ def what_if(
     Raises
     ------
     NetgrainError
-        If there is no submodule of a name, if the network does not run with the replacement, or if X and y or the shape
-        are missing.
+        If a name matches no submodule, if the network does not run with the replacement, or if X and y or the shape are
+        missing.
 
     See Also
     --------

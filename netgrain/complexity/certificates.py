@@ -31,16 +31,16 @@ LEVEL = 0.975  # of each of two one-sided limits, so that both hold with 95 %
 
 @dataclass(frozen=True)
 class ClassBound:
-    """The certificate of one class, at the estimates and at pessimistic limits.
+    """Error bound of one class, from the estimates and from pessimistic limits.
 
     Attributes
     ----------
     label : int
         The class.
     margin : Estimate
-        E m over the samples of the class, m = f_y − max_{j≠y} f_j.
+        Mean margin E m over the samples of the class, m = f_y − max_{j≠y} f_j.
     gc : Estimate
-        GC_c; the standard error is that over the samples of the class.
+        Geometric complexity GC_c, with its standard error over the samples of the class.
     slope : Estimate
         E‖∇m‖² ≤ 2 GC_c.
     poincare : float
@@ -48,11 +48,11 @@ class ClassBound:
     bound : float
         g/(1 + g) with g = 2 c_P GC_c/(E m)², 1 where E m ≤ 0.
     sharp : float
-        The same with E‖∇m‖² in the place of 2 GC_c.
+        The same with E‖∇m‖² instead of 2 GC_c.
     pessimistic : float
         `bound` with the lower limit of E m and the upper limit of GC_c.
     error : float
-        Share of the samples at hand with m ≤ 0.
+        Share of the given samples with m ≤ 0.
     """
 
     label: int
@@ -67,22 +67,22 @@ class ClassBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says nothing."""
+        """Whether the bound is 1 and so carries no information."""
         return self.bound >= 1
 
 
 @dataclass(frozen=True, repr=False)
 class ErrorBound:
-    """Upper bounds of a classifier's error, class by class; see `gc_error_bound`.
+    """Upper bounds on a classifier's error, class by class; see `gc_error_bound`.
 
     Attributes
     ----------
     classes : tuple of ClassBound
-        One certificate for each class with samples.
+        One bound for each class with samples.
     shares : tuple of float
         Share of each class among the samples.
     assumption : str
-        What was assumed about the Poincaré constants, in words.
+        The assumption about the Poincaré constants, in words.
     """
 
     classes: tuple[ClassBound, ...]
@@ -109,12 +109,12 @@ class ErrorBound:
 
     @property
     def error(self) -> float:
-        """Share of the samples at hand that are wrong."""
+        """Share of the given samples that are misclassified."""
         return self._mean("error")
 
     @property
     def vacuous(self) -> tuple[int, ...]:
-        """Classes about which nothing is said: their mean margin is not above zero."""
+        """Classes without a useful bound, because their mean margin is not above zero."""
         return tuple(c.label for c in self.classes if c.vacuous)
 
     def __repr__(self) -> str:
@@ -135,27 +135,26 @@ def gc_error_bound(
     batch: int = BATCH,
     seed: int = 0,
 ) -> ErrorBound:
-    """Upper bound of a classifier's error from its slopes and margins.
+    """Upper bound on a classifier's error from its slopes and margins.
 
-    For every class c with samples in X, err_c ≤ g/(1 + g) with g = 2 c_P GC_c/(E m)², m = f_y − max_{j≠y} f_j, if
-    E m > 0. E m and GC_c are means over samples: `bound` takes them as they are, `pessimistic` at one-sided limits
-    (Student's t, so for many samples) that hold together with 95%. Neither allows for an error of c_P.
+    For every class c with samples in X, err_c ≤ g/(1 + g) with g = 2 c_P GC_c/(E m)², m = f_y − max_{j≠y} f_j, if E m >
+    0. E m and GC_c are means over samples: `bound` uses the means themselves, `pessimistic` their one-sided limits at a
+    joint level of 95% (Student's t, so valid for many samples). Neither accounts for an error in c_P.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Samples the model was not trained on, or the margins are those of memory.
+        Samples the model was not trained on; on training samples the margins only measure memorisation.
     y : Tensor of shape (samples,)
         Labels, whole numbers from 0.
     poincare : "gaussian", float or dict of int to float, default "gaussian"
-        The constant c_P of the law of a class: one for all, one for each, or the largest eigenvalue of the
-        class's covariance, the constant of a Gaussian with that covariance. That is an assumption about the
-        data, and the result says so.
+        The Poincaré constant c_P of the distribution of a class. A float is used for all classes, a dict gives one for
+        each, and ``"gaussian"`` takes the largest eigenvalue of the class's covariance, which is right for Gaussian
+        data. That is an assumption about the data; the result records it.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
 

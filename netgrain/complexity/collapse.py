@@ -49,7 +49,7 @@ class NeuralCollapse:
     distances : Tensor of shape (classes, classes)
         ‖μ_i − μ_j‖².
     assumption : str
-        What was assumed about the Poincaré constants, in words.
+        The assumption about the Poincaré constants, in words.
     """
 
     labels: tuple[int, ...]
@@ -85,7 +85,7 @@ class NeuralCollapse:
 
     @property
     def chebyshev_bound(self) -> float:
-        """Bound on 1 − ncc_accuracy; exact law on the sample, whose own means these are."""
+        """Bound on 1 − ncc_accuracy; it always holds on the sample that gave the means."""
         return float(self.shares @ self.class_bound)
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ def neural_collapse(
     batch: int = BATCH,
     seed: int = 0,
 ) -> NeuralCollapse:
-    """How tightly a layer packs the classes, and how its slopes bound that.
+    """How tightly a layer clusters the classes, and the bound that its slopes give.
 
     CDNV_ij = (Var_i + Var_j)/(2‖μ_i − μ_j‖²) and its bound by geometric complexity,
     (c_i GC_i + c_j GC_j)/(2‖μ_i − μ_j‖²). Var_i divides by the number of samples.
@@ -115,10 +115,9 @@ def neural_collapse(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     y : Tensor of shape (samples,)
         Labels, whole numbers from 0.
     layer : str or None
@@ -127,7 +126,7 @@ def neural_collapse(
         Constants c_i as in `gc_error_bound`. By default 1: geometric collapse is then a score to compare
         networks on the same data with, not a bound.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
 

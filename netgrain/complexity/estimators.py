@@ -38,7 +38,7 @@ BATCH = 256
 
 
 class Complexity(Estimate):
-    """A geometric complexity: a float that knows its error and its origin.
+    """A geometric complexity: a float with its error and how it was computed.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Complexity(Estimate):
         Standard error as an estimate of the exact value *on these points*; 0 where it was computed
         exactly.
     n : int, default 0
-        Pieces behind the standard error, for Student's t.
+        Number of terms behind the standard error, for Student's t.
     plug_in : float, optional
         The naive value where the number itself is bias-corrected.
     estimator : str, default "exact"
@@ -142,10 +142,9 @@ def geometric_complexity(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
         ``"exact"``: one backward pass per output. ``"forward"``: one product Ju per input coordinate, exact
         too. ``"vjp"``: ‖Jᵀv‖² with random signs v ∈ {±1}ᵏ. ``"jvp"``: ‖Ju‖² with random signs u ∈ {±1}ᵈ.
@@ -153,7 +152,7 @@ def geometric_complexity(
         ``"auto"``: exact up to 16 outputs, forward if d ≤ 64 and d < k, otherwise vjp, or exact where that
         needs no more passes.
     rel_error : float, default 0.02
-        Relative standard error that random vectors aim at.
+        Target for the relative standard error from random vectors.
     vectors : int, optional
         Random vectors, or outputs, per point; by default as many as `rel_error` needs, at least two.
     of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
@@ -163,7 +162,7 @@ def geometric_complexity(
     layer : str, optional
         Name of a submodule: the map from the input to its output is measured instead.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         The random vectors of a point depend on ``(seed, its index)`` only.
     progress : bool, optional

@@ -55,7 +55,7 @@ class LearningCoefficient:
     beta : float
         Inverse temperature 1/log n.
     warnings : tuple of str
-        What to mind about the result.
+        Reasons to distrust the result, if any.
     """
 
     value: Estimate  # mean over chains that stayed finite
@@ -96,14 +96,13 @@ def local_learning_coefficient(
 ) -> LearningCoefficient:
     """Local learning coefficient around the weights of a model. Experimental.
 
-    λ̂ = nβ(E_β[L_n] − L_n(w*)), by Langevin sampling around the weights w*; L_n is the mean loss over the n samples,
-    β = 1/log n. A minimum of d well-determined directions has λ = d/2; flat directions count nothing.
+    λ̂ = nβ(E_β[L_n] − L_n(w*)), by Langevin sampling around the weights w*; L_n is the mean loss over the n samples, β
+    = 1/log n. A minimum of d well-determined directions has λ = d/2; flat directions add nothing.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
         The training samples.
     y : Tensor
@@ -115,9 +114,9 @@ def local_learning_coefficient(
     localisation : float, default 100
         Strength γ of the pull back to w*.
     chains : int, default 4
-        Number of independent chains; the standard error is that over chains.
+        Number of independent chains; the standard error is over chains.
     draws : int, default 1000
-        Draws of each chain.
+        Number of draws of each chain.
     burn_in : int, default 200
         Steps before the first draw.
     batch : int, optional
@@ -145,8 +144,8 @@ def local_learning_coefficient(
     Notes
     -----
     In a direction of curvature h the chain finds ½·nβh/(nβh + γ)/(1 − ε(nβh + γ)/4) instead of ½: γ hides flat
-    directions, a long step inflates steep ones, and beyond ε(nβh + γ) = 4 it diverges. Weights that are no minimum give
-    negative values.
+    directions, a long step inflates steep ones, and beyond ε(nβh + γ) = 4 it diverges. Weights that are not at a
+    minimum give negative values.
 
     References
     ----------

@@ -49,11 +49,11 @@ class LipschitzProfile:
     upper_product : float or None
         Upper bound of Lip(f); None where a layer has no rule.
     reason : str
-        Why there is none.
+        Why there is no upper bound.
     method : {"exact", "power"}
         How the norms were found.
     steps : int
-        Steps of power iteration, the most that a point took.
+        Largest number of steps of power iteration that a point took.
     unconverged : int
         Points whose norm still grew by more than `tol` at the last step.
     """
@@ -116,28 +116,27 @@ def lipschitz_profile(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LipschitzProfile:
-    """How steep a network gets: its Lipschitz constant from below and from above.
+    """Lower and upper bounds on the Lipschitz constant of a network.
 
-    From below by the operator norms ‖J(xᵢ)‖ at the points X, from above by the constants of the layers, multiplied
-    along the way (see `product_bound`). The upper bound holds for all inputs, the lower bound is what the points show:
-    the two are usually orders of magnitude apart.
+    The lower bound comes from the operator norms ‖J(xᵢ)‖ at the points X, the upper bound from the product of the
+    constants of the layers (see `product_bound`). The upper bound holds for all inputs, the lower bound only reflects
+    the given points; the two are usually orders of magnitude apart.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     method : {"auto", "exact", "power"}, default "auto"
         ``"exact"``: one backward pass per output. ``"power"``: power iteration on JᵀJ. ``"auto"``: exact up
         to 16 outputs.
     steps : int, default 100
-        Most steps of power iteration.
+        Largest number of steps of power iteration.
     tol : float, default 1e-4
-        A point is done once a step adds less than this relative amount.
+        Stop at a point once a step adds less than this relative amount.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional

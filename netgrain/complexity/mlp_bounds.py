@@ -108,7 +108,7 @@ def norm_bounds(model: nn.Module, X: Tensor) -> NormBounds:
         A chain of linear layers and elementwise activations, biases allowed; flattening and dropout in eval
         mode may stand between them.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def norm_bounds(model: nn.Module, X: Tensor) -> NormBounds:
     Raises
     ------
     NetgrainError
-        If the model is no such chain.
+        If the model is not such a chain.
 
     References
     ----------
@@ -156,7 +156,7 @@ def transfer_inequality(model: nn.Module, X: Tensor) -> TransferInequality:
     model : torch.nn.Module
         A chain of linear layers and elementwise activations.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
 
     Returns
     -------

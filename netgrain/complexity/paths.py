@@ -40,12 +40,11 @@ def path_total_variation(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
         The ends of the segments.
     paths : int, default 200
-        Random pairs; where X has no more pairs than that, all of them are taken and the mean is exact.
+        Number of random pairs; if X has no more pairs than this, all of them are used and the mean is exact.
     points : int, default 50
         Points on each segment.
     seed : int, default 0
@@ -56,7 +55,7 @@ def path_total_variation(
     Returns
     -------
     Estimate
-        The mean; its standard error is that over pairs.
+        The mean, with its standard error over pairs.
 
     References
     ----------
@@ -123,7 +122,7 @@ class Arc:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What the other two numbers say about the arc, from below and from above.
+        """Lower and upper bound on the arc length from the other two numbers.
 
         max(TV, b − a) ≤ arc ≤ min(TV + b − a, (b − a)√(1 + GC)).
         """
@@ -140,13 +139,13 @@ class Arc:
 def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *, points: int = 1001) -> Arc:
     """Arc length, total variation and mean squared slope of f: R → R on [a, b].
 
-    Those of the polygon through `points` evenly spaced values: exact where f is linear between them, and from below
+    Computed for the polygon through `points` evenly spaced values: exact where f is linear between them, a lower bound
     elsewhere.
 
     Parameters
     ----------
     f : torch.nn.Module or callable
-        From (points, 1) to one value each.
+        Maps (points, 1) to one value for each point.
     a, b : float
         Ends of the interval.
     points : int, default 1001
@@ -187,8 +186,8 @@ def arc_length(f: nn.Module | Callable[[Tensor], Tensor], a: float, b: float, *,
 def interpolation_minimum(x: Tensor, y: Tensor) -> float:
     """Least mean squared slope of any function through the points (xᵢ, yᵢ).
 
-    Σ (Δyᵢ)²/Δxᵢ / (x_max − x_min), reached by straight lines between neighbours and by nothing else (Jensen on every
-    gap), for the uniform measure on [x_min, x_max].
+    Σ (Δyᵢ)²/Δxᵢ / (x_max − x_min), reached only by straight lines between neighbours (Jensen's inequality on each gap),
+    for the uniform measure on [x_min, x_max].
 
     Parameters
     ----------

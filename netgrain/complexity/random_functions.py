@@ -155,17 +155,16 @@ def complexity_profile(
     Parameters
     ----------
     make : callable, optional
-        Called as ``make(activation=…, depth=…)``, gives your own module of two inputs and one output; its
-        matrices and biases are drawn by the same law, and `width`, `norm`, `residual` and `gating` are its
-        own affair.
+        Called as ``make(activation=…, depth=…)``, gives your own module of two inputs and one output; its matrices and
+        biases are drawn from the same distribution, and `width`, `norm`, `residual` and `gating` are ignored.
     activations : sequence of str, default ("relu", "gelu", "tanh", "sine")
-        Activations by name; ``"gaussian"`` and ``"selu"`` are known, too.
+        Names of activations; ``"gaussian"`` and ``"selu"`` are also available.
     depths : sequence of int, default (1, 3, 5)
         Numbers of hidden layers.
     scales : sequence of float, default (0.5, 1, 2, 3)
         Weight scales α.
     networks : int, default 10
-        Networks per cell; a curve of fewer is mostly noise.
+        Number of networks per cell; with fewer than 10, a curve is mostly noise.
     width : int, default 64
         Width of hidden layers.
     grid : int, default 32
@@ -179,15 +178,15 @@ def complexity_profile(
     gating : bool, default False
         Multiply every activation by a second linear map.
     device : torch.device or str, optional
-        Where networks run, by default a GPU where there is one; weights are drawn on the CPU, so that a
-        seed means the same networks everywhere.
+        Where networks run, by default a GPU if there is one; weights are drawn on the CPU, so a seed gives the same
+        networks on any device.
     progress : bool, optional
         Show a progress bar; by default on a terminal, after two seconds.
 
     Returns
     -------
     Profile
-        Five measures of every cell, with standard errors over networks.
+        Five measures for each cell (architecture and scale), with standard errors over networks.
 
     References
     ----------

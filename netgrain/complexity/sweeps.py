@@ -60,17 +60,17 @@ def sweep(
     y : Tensor of shape (samples,)
         Labels, or floating-point targets for "sse" and "mse".
     values : sequence of float
-        At least two different ones.
+        Strengths or values to compare; at least two different ones.
     settings : Settings
         How networks are trained.
     regularizer : callable, optional
         Makes a regulariser from a strength, such as the class ``L2`` itself.
     field : str, optional
-        Or the name of a setting that takes the values, such as ``"lr"``.
+        Instead of `regularizer`, the name of a setting that takes the values, such as ``"lr"``.
     test : tuple of Tensor, optional
-        Samples and labels for the accuracy.
+        Samples and labels for the test accuracy.
     seeds : int, default 3
-        Trainings at every value.
+        Number of trainings at each value.
     points : int, optional
         Training inputs at which complexity is measured, in eval mode (default 1000; None: all).
     engine : Engine or str, optional

@@ -46,8 +46,8 @@ class ComplexityTracker(Tracker):
     the median margin (f_y − the largest other), GC over its square (nan while it is not positive) and the accuracy.
 
     The model is measured in eval mode and in its own precision, autocast or not, torch.no_grad() or not. Modes,
-    gradients, buffers and random states are left as found; nothing but numbers is kept. A model that has diverged gives
-    nan and one warning: a training is not ended by being watched.
+    gradients, buffers and random states are left as found; only numbers are stored. A model that has diverged gives nan
+    and one warning; the tracker never stops a training.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class ComplexityTracker(Tracker):
     X : Tensor of shape (samples, *input_shape)
         Points of which a fixed random subset is measured.
     y : Tensor of shape (samples,), optional
-        Labels: with them come margin, GC over its square, and accuracy.
+        Labels, needed for the margin, GC over its square, and the accuracy.
     X_test : Tensor of shape (samples, *input_shape), optional
-        Held-out points: with them come their GC and the gap.
+        Held-out points, needed for their GC and the gap.
     every : int, default 10
         Measure at the first call and whenever a multiple of it is reached.
     of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
@@ -68,7 +68,7 @@ class ComplexityTracker(Tracker):
     points : int or None, default 256
         Size of the subset, chosen by `seed`; None takes all.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     seed : int, default 0
@@ -152,7 +152,7 @@ class ComplexityTracker(Tracker):
         return row
 
     def measure(self) -> Row:
-        """What the model is now, kept nowhere."""
+        """The measurements of the model as it is now; they are not stored."""
         with self._steady():
             X = self._inputs(self.X)
             gc = self._complexity(X)
@@ -238,7 +238,7 @@ class ComplexityTracker(Tracker):
 
     @property
     def names(self) -> list[str]:
-        """Of the numbers in a row."""
+        """Names of the numbers in a row."""
         names = ["gc"]
         # the vector whose Jacobian gives the Fisher trace is no output of the network: its variance means nothing
         names += ["gc_per_variance"] if self.of != "fisher" else []
@@ -246,9 +246,9 @@ class ComplexityTracker(Tracker):
         return names + (["gc_test", "gap"] if self.X_test is not None else [])
 
     def panels(self) -> list[Panel]:
-        """What `plot` draws: the complexity, its normalised versions, the outcome.
+        """The panels of `plot`: complexity, its normalised versions, accuracy and loss.
 
-        The last panel holds accuracy and loss, where they are known.
+        Accuracy and loss are drawn if they are known.
         """
         complexity = [Line("gc", "measured on X", 0), Line("gc_test", "held out", 1, dashed=True)]
         relative = [
@@ -292,14 +292,14 @@ class ComplexityTracker(Tracker):
         return self._state()
 
     def load_state_dict(self, state: dict[str, Any], *, source: str = "the state") -> None:
-        """Resume a history; one of another model, other points or options is refused.
+        """Resume a history; an error if model, points or options are different.
 
         Parameters
         ----------
         state : dict
             What `state_dict` returned.
         source : str, default "the state"
-            What to call it in a message.
+            What messages call it.
         """
         self._resume(state, source)
 
@@ -336,7 +336,7 @@ class ComplexityTracker(Tracker):
         seed: int = 0,
         log: Log | None = None,
     ) -> ComplexityTracker:
-        """Resume the history of a file, with the same data and options.
+        """Resume from the history in a file, with the same data and options.
 
         Parameters
         ----------
@@ -347,9 +347,9 @@ class ComplexityTracker(Tracker):
         X : Tensor of shape (samples, *input_shape)
             Points of which a fixed random subset is measured.
         y : Tensor of shape (samples,), optional
-            Labels: with them come margin, GC over its square, and accuracy.
+            Labels, needed for the margin, GC over its square, and the accuracy.
         X_test : Tensor of shape (samples, *input_shape), optional
-            Held-out points: with them come their GC and the gap.
+            Held-out points, needed for their GC and the gap.
         every : int, optional
             As in the file, by default.
         of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
@@ -359,7 +359,7 @@ class ComplexityTracker(Tracker):
         points : int or None, default 256
             Size of the subset, chosen by `seed`; None takes all.
         estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-            How ‖J‖² is found, as in `geometric_complexity`.
+            How ‖J‖² is computed, as in `geometric_complexity`.
         rel_error : float, default 0.02
             Relative standard error that random vectors aim at.
         seed : int, default 0

@@ -71,12 +71,11 @@ def normalised_complexity(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     vectors : int, optional
@@ -84,7 +83,7 @@ def normalised_complexity(
     layer : str, optional
         Name of a submodule: the map from the input to its output is measured instead.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional
@@ -129,7 +128,7 @@ class MarginComplexity:
     wrong : float
         Share of the points with a margin of at most zero.
     note : str
-        Why the value is not finite, where it is not.
+        Why the value is not finite, if it is not.
     """
 
     value: Complexity
@@ -169,28 +168,28 @@ def margin_complexity(
 ) -> MarginComplexity:
     """Complexity per squared margin, GC / γ².
 
-    γ is a quantile of f_y − max_{j≠y} f_j over the points. Cross-entropy makes outputs grow for ever, and GC with
-    their square; this quotient does not. With one output and labels 0 and 1 the margin is ±f.
+    γ is a quantile of f_y − max_{j≠y} f_j over the points. Training with cross-entropy makes outputs grow without
+    limit, and GC with their square; this quotient does not depend on their scale. With one output and labels 0 and 1
+    the margin is ±f.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     y : Tensor of shape (samples,)
         Labels, whole numbers from 0.
     quantile : float, default 0.5
         Which quantile of the margins γ is; 0.5 is the median.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     vectors : int, optional
         Random vectors (or outputs) per point; by default as many as `rel_error` needs.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional
@@ -286,21 +285,20 @@ def per_class_complexity(
 ) -> PartComplexity:
     """Geometric complexity over the points of each class.
 
-    Weighted by their numbers of points the classes add up to GC.
+    The mean over classes, weighted by their numbers of points, is GC.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     y : Tensor of shape (samples,)
         Labels, whole numbers from 0.
     classes : sequence of str, default ()
         Names of the classes.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     vectors : int, optional
@@ -310,7 +308,7 @@ def per_class_complexity(
     layer : str, optional
         Name of a submodule: the map from the input to its output is measured instead.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional
@@ -355,14 +353,13 @@ def per_layer_complexity(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     layers : sequence of str, optional
         Names of submodules; by default all modules without children, in the order of the model.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     vectors : int, optional
@@ -370,7 +367,7 @@ def per_layer_complexity(
     of : {"logits", "softmax", "log-softmax", "centred", "fisher"} or callable, default "logits"
         What is differentiated, as in `geometric_complexity`.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional
@@ -428,10 +425,9 @@ def agop(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
         Outputs whose gradients count; ``"all"`` sums over outputs.
     probes : int, optional
@@ -498,7 +494,7 @@ class Complexities:
         return self.logits.inputs
 
     def variants(self) -> dict[str, Complexity]:
-        """Those that have a value, by name."""
+        """The variants that have a value, by name."""
         margin = None if self.per_margin is None else self.per_margin.value
         named = {name: getattr(self, name) for name in (*GAUGES, "per_variance")} | {"per_margin": margin}
         return {name: value for name, value in named.items() if value is not None}
@@ -536,22 +532,21 @@ def complexities(
     Parameters
     ----------
     model : torch.nn.Module
-        The network, in eval mode; its mode, gradients, buffers and the random generators are left as
-        found.
+        The network, in eval mode; its mode, gradients and buffers, and the random generators, are not changed.
     X : Tensor of shape (samples, *input_shape)
-        Points at which slopes are measured, in the input space in which steepness counts.
+        Points at which slopes are measured, as the network takes them; complexity is per unit of this input.
     y : Tensor of shape (samples,), optional
         Labels, whole numbers from 0: with them also per margin and per class.
     classes : sequence of str, default ()
         Names of the classes.
     estimator : {"auto", "exact", "forward", "vjp", "jvp", "outputs"}, default "auto"
-        How ‖J‖² is found, as in `geometric_complexity`.
+        How ‖J‖² is computed, as in `geometric_complexity`.
     rel_error : float, default 0.02
         Relative standard error that random vectors aim at.
     quantile : float, default 0.5
         Which quantile of the margins is divided by.
     batch : int, default 256
-        Points that are differentiated together; the result does not depend on it beyond rounding.
+        Number of points to differentiate together; it changes the result only by rounding.
     seed : int, default 0
         Seed of everything random.
     progress : bool, optional

@@ -46,7 +46,7 @@ def _names(path: Path, label: str | None) -> list[tuple[str, str | None]]:
         y = label if label is not None else next((there[name] for name in LABELS if name in there), None)
         return [(there.get("x", "X"), y)]
     if label is not None:
-        raise NetgrainError(f"{path} has y_train and y_test, so label '{label}' cannot be meant; leave it out.")
+        raise NetgrainError(f"{path} has y_train and y_test, so label '{label}' does not apply; leave it out.")
     train = there["x_train"], there.get("y_train")
     return [train, (there["x_test"], there.get("y_test"))] if "x_test" in there else [train]
 

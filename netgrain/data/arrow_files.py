@@ -52,7 +52,9 @@ def _table(files: Sequence[Path]) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as e:
-        raise NetgrainError(f"reading {files[0].name} needs pyarrow, which is not here: {install('tables')}.") from e
+        raise NetgrainError(
+            f"reading {files[0].name} needs pyarrow, which is not installed: {install('tables')}."
+        ) from e
     if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
         raise NetgrainError(
             f"{files[0].parent} holds {size / 2**30:.0f} GiB, expected at most {MOST_BYTES / 2**30:.0f}: pass fewer "

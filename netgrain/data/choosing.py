@@ -58,14 +58,14 @@ def as_binary(dataset: Dataset, ones: Collection[int], classes: tuple[str, str] 
 
 
 def balanced(dataset: Dataset, per_class: int, *, seed: int = 0) -> Dataset:
-    """Equally many random samples of every class, shuffled.
+    """The same number of random samples from each class, shuffled.
 
     Parameters
     ----------
     dataset : Dataset
         Samples of any number of classes.
     per_class : int
-        Samples to keep of each class.
+        Number of samples to keep from each class.
     seed : int, default 0
         The same seed gives the same samples.
 

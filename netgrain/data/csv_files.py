@@ -49,7 +49,7 @@ def read_columns(path: Path) -> dict[str, Array]:
 def _rows(text: str, path: Path, separator: str) -> tuple[list[str], list[list[str]]]:
     """The names of the columns, and the rows, all of the same length."""
     if "\0" in text:
-        raise NetgrainError(f"{path} is no table of text (it holds zero bytes); expected lines of values and commas.")
+        raise NetgrainError(f"{path} is not a text file (it holds zero bytes); expected lines of values and commas.")
     try:
         lines = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=True)
         table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
@@ -65,12 +65,12 @@ def _rows(text: str, path: Path, separator: str) -> tuple[list[str], list[list[s
         found = "nothing" if not table else "only the names of columns"
         raise NetgrainError(f"{path} is empty (it holds {found}); expected names of columns and a row for each sample.")
     if double := sorted({name for name in header if header.count(name) > 1}):
-        raise NetgrainError(f"{path} has several columns called '{double[0]}'; expected a name of its own for each.")
+        raise NetgrainError(f"{path} has several columns called '{double[0]}'; expected different names.")
     for number, row in table[1:]:
         if len(row) != len(header):
             raise NetgrainError(
                 f"line {number} of {path} has {len(row)} values, the first line has {len(header)} names; expected as "
-                "many (a value with a comma inside needs quotes)."
+                "many (put quotes around a value that contains a comma)."
             )
     return header, [row for _, row in table[1:]]
 

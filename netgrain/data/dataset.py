@@ -21,7 +21,7 @@ Target = Literal["classes", "numbers", "none"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Samples as a value, with classes or numbers as labels, or without labels.
+    """Samples with labels (classes or numbers), or without labels.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Dataset:
         Whole numbers are classes 0, 1, …, kept as int64; floating-point labels are numbers to predict, kept as
         float32; None if the samples have no labels.
     name : str, default "data"
-        What reports call it.
+        Name of the data in reports.
     classes : tuple of str, optional
         Names of the classes 0, 1, …; by default the numbers themselves. Empty unless labels are classes.
     note : str, default "as given"
@@ -55,7 +55,7 @@ class Dataset:
     Raises
     ------
     NetgrainError
-        If samples, labels, classes and features do not fit together.
+        If samples, labels, classes and features do not match.
 
     See Also
     --------
@@ -99,8 +99,8 @@ class Dataset:
     def _checked_classes(self, y: Tensor) -> tuple[Tensor, tuple[str, ...]]:
         if not self.classes and int(y.max()) >= MOST_CLASSES:
             raise NetgrainError(
-                f"labels run up to {int(y.max())}; expected 0, 1, … with less than {MOST_CLASSES} classes: number the "
-                "classes one by one."
+                f"labels run up to {int(y.max())}; expected 0, 1, … with fewer than {MOST_CLASSES} classes: number the "
+                "classes consecutively."
             )
         classes = tuple(self.classes) or tuple(str(label) for label in range(int(y.max()) + 1))
         if int(y.min()) < 0 or int(y.max()) >= len(classes):
@@ -122,9 +122,9 @@ class Dataset:
 
     @property
     def labels(self) -> Tensor:
-        """The labels, which must be there."""
+        """The labels; an error if there are none."""
         if self.y is None:
-            raise NetgrainError(f"{self.name} has no labels, and they are needed here; expected samples with labels.")
+            raise NetgrainError(f"{self.name} has no labels, but they are needed here; expected samples with labels.")
         return self.y
 
     @property
@@ -162,7 +162,7 @@ class Dataset:
         Raises
         ------
         NetgrainError
-            If there are no indices, or one is beyond the samples.
+            If there are no indices, or one is out of range.
         """
         chosen = torch.as_tensor(indices).cpu()
         if chosen.dtype == torch.bool:
@@ -200,7 +200,7 @@ class Split:
     train : Dataset
         Samples to learn from.
     test : Dataset
-        Samples to judge by.
+        Samples to evaluate on.
 
     Raises
     ------

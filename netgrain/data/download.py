@@ -127,7 +127,7 @@ def download(
         reason = e.reason if isinstance(e, urllib.error.URLError) else e
         raise NetgrainError(
             f"{url} could not be reached ({reason or type(e).__name__}); check the connection and run it again, "
-            "or get the file in another way."
+            "or download the file by hand."
         ) from e
     except OSError as e:
         raise NetgrainError(f"cannot write {part}: {_problem(e)}; free some space or choose another folder.") from e
@@ -155,7 +155,7 @@ def _check_address(url: str, before: str = "") -> None:
     here = scheme == "http" and host in LOOPBACK and not before.startswith("https:")
     if not (host and (scheme == "https" or here)):
         led = f" ({before} leads there)" if before else ""
-        raise NetgrainError(f"expected an https address, found '{url}'{led}; nothing is fetched over open lines.")
+        raise NetgrainError(f"expected an https address, found '{url}'{led}; netgrain downloads only over https.")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

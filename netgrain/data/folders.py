@@ -105,7 +105,7 @@ def _listed(folder: Path) -> _Listing:
             paths = [Path(here) / name for name in sorted(names) if not name.startswith(".")]
             files += [(path, label) for path in paths if inside(path)]
         if len(files) == before:
-            raise NetgrainError(f"the class folder {kind} has no images; add some or remove the folder.")
+            raise NetgrainError(f"the class folder {kind} has no images; add images or remove the folder.")
     return _Listing(folder, files, tuple(kind.name for kind in kinds), outside)
 
 

@@ -68,7 +68,7 @@ def _idx(stream: _Bytes, path: Path, dimensions: int, most: int) -> Tensor:
     shape = [int.from_bytes(header[at : at + 4], "big") for at in range(4, head, 4)]
     size = math.prod(shape)
     if size > most or size == 0:
-        raise NetgrainError(f"{path} announces {tuple(shape)}, {size} bytes; expected between 1 and {most}.")
+        raise NetgrainError(f"{path} declares shape {tuple(shape)}, {size} bytes; expected between 1 and {most}.")
     content = stream.read(size + 1)
     if len(content) != size:
         found = f"{head + len(content)}" if len(content) < size else "more"
@@ -113,7 +113,7 @@ def read_cifar_python(path: str | Path, *, records: int | None = None) -> Labell
             batch = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as e:
         raise NetgrainError(
-            f"{path} asks for {e}, which no CIFAR-10 file needs; it was not executed. Get it from its authors."
+            f"{path} asks for {e}, which no CIFAR-10 file needs; it was not executed. Download it from its authors."
         ) from e
     except (
         *(pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, ImportError),

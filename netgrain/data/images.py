@@ -55,7 +55,7 @@ def mnist(data_dir: str | Path | None = None, *, download: bool = False, officia
     download : bool, default False
         Fetch the files if they are not found.
     official : bool, default True
-        Accept only files with the official number of images; else also cut-down copies.
+        Accept only files with the official number of images; False also accepts cut-down copies.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def fashion_mnist(data_dir: str | Path | None = None, *, download: bool = False,
     download : bool, default False
         Fetch the files if they are not found.
     official : bool, default True
-        Accept only files with the official number of images; else also cut-down copies.
+        Accept only files with the official number of images; False also accepts cut-down copies.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def cifar10(data_dir: str | Path | None = None, *, download: bool = False, offic
     download : bool, default False
         Fetch the files if they are not found.
     official : bool, default True
-        Accept only files with the official number of images; else also cut-down copies.
+        Accept only files with the official number of images; False also accepts cut-down copies.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def cifar2(data_dir: str | Path | None = None, *, download: bool = False, offici
     download : bool, default False
         Fetch the files if they are not found.
     official : bool, default True
-        Accept only files with the official number of images; else also cut-down copies.
+        Accept only files with the official number of images; False also accepts cut-down copies.
 
     Returns
     -------
@@ -196,11 +196,11 @@ def load_split(
     seed : int, default 0
         Chooses the samples of `limit`.
     official : bool, default True
-        Accept only files with the official number of images; else also cut-down copies.
+        Accept only files with the official number of images; False also accepts cut-down copies.
     label : str, optional
         Column of a table with the labels.
     target : {"classes", "numbers", "none"}, optional
-        What the labels are, where they do not tell.
+        What the labels are, if that is ambiguous.
     strict : bool, default False
         Stop at an image that cannot be read, instead of skipping and counting it.
 

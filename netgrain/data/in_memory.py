@@ -179,7 +179,7 @@ def _numbers(X: Array) -> tuple[Tensor, str]:
     if lowest < 0 or highest > WHITE:
         raise NetgrainError(
             f"X holds whole numbers from {lowest} to {highest}, expected 0 to {WHITE} for images; "
-            "scale other numbers yourself and pass them as floats."
+            "scale other numbers yourself and pass them as floating point."
         )
     notes = ["0 and 1 as given" if highest <= 1 else f"pixels divided by {WHITE}"]
     if highest > 1:

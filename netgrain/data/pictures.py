@@ -27,7 +27,7 @@ def opened(file: Path | BytesIO) -> tuple[Tensor, bool] | str:
     try:
         from PIL import Image
     except ImportError as e:
-        raise NetgrainError("reading images needs Pillow, which is not here: pip install pillow.") from e
+        raise NetgrainError("reading images needs Pillow, which is not installed: pip install pillow.") from e
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's about size comes above the limit that is held here
         try:

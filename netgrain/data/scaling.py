@@ -38,9 +38,9 @@ def channel_moments(X: Tensor) -> tuple[Tensor, Tensor]:
 def standardised(dataset: Dataset, like: Dataset | None = None) -> Dataset:
     """Samples with mean 0 and standard deviation 1, per channel or feature.
 
-    This is the one rule for all data: each channel of images (C, H, W) and each feature of a table
-    has its own mean and population standard deviation; samples of any other shape count as one
-    channel. What is constant is centred and not scaled.
+    netgrain scales all data by this rule: each channel of images (C, H, W) and each feature of a table has its own mean
+    and population standard deviation; samples of any other shape count as one channel. Constant channels and features
+    are centred but not scaled.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def standardised(dataset: Dataset, like: Dataset | None = None) -> Dataset:
     Returns
     -------
     Dataset
-        The same samples, scaled; its note tells the statistics.
+        The same samples, scaled; its note records the statistics.
 
     Examples
     --------

@@ -74,7 +74,7 @@ def looking_in(data_dir: str | Path | None) -> Iterator[None]:
     Yields
     ------
     None
-        Nothing; the folder counts until the block ends.
+        Nothing; the folder is used until the block ends.
 
     Raises
     ------

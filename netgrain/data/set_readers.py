@@ -75,7 +75,7 @@ def _mnist(data_dir: str | Path | None, download: bool, official: bool) -> Raw:
     if official and not _opens_like_mnist(raw.train[1]):
         raise NetgrainError(
             f"{files[1]} does not begin with MNIST's labels; is it another set in the same format? "
-            "Pass official=False to use it all the same."
+            "Pass official=False to use it anyway."
         )
     return raw
 

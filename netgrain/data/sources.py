@@ -56,21 +56,21 @@ def load(
         - a torch data set or ``DataLoader`` of pairs (sample, label), of dictionaries with usual names,
           or of samples alone.
     y : array of shape (samples,) or (samples, outputs), optional
-        Labels of samples in memory: whole numbers, words or one-hot rows for classes, other numbers
-        to predict them.
+        Labels of samples in memory: whole numbers, words or one-hot rows are classes; other numbers are values to
+        predict.
     standardise : bool, default True
         Give every channel of images and every feature of tables mean 0 and standard deviation 1.
     size : int, optional
         Average images over equal areas to size × size.
     limit : int, optional
-        Keep that many random samples.
+        Keep this many random samples.
     seed : int, default 0
         Chooses the samples of `limit`, and runs the random transforms of a data set.
     label : str, optional
         Column of a table, or array of an ``.npz`` file, with the labels; by default the column called
         label, target, y or class, else the last one.
     target : {"classes", "numbers", "none"}, optional
-        What the labels are, where they do not tell; ``"none"`` leaves them out.
+        What the labels are, if that is ambiguous; ``"none"`` ignores them.
     channels : {1, 3}, optional
         Make images grey or colour.
     classes : sequence of str, optional
@@ -93,7 +93,7 @@ def load(
     Raises
     ------
     NetgrainError
-        If the source is not found or damaged, or its numbers are no samples.
+        If the source is not found or damaged, or its content is not a set of samples.
 
     Warns
     -----
@@ -165,7 +165,7 @@ def load_with_test(
     Raises
     ------
     NetgrainError
-        If the source is not found or damaged, or its numbers are no samples.
+        If the source is not found or damaged, or its content is not a set of samples.
 
     Warns
     -----

@@ -193,13 +193,13 @@ def planted(
     labels : {"linear", "quadratic", "sinusoidal"}, default "linear"
         How the score follows from x·u.
     label_noise : float, default 0.2
-        Variance of the label noise, relative to the variance of each channel.
+        Variance of the label noise, relative to each channel's variance.
     scale : float, optional
         Sinusoidal labels only: multiply x̄·u (and its label noise) so that its standard deviation is this many radians.
         By default x̄·u stays as it is. `phase_spread` measures how many radians that is.
     reference : Tensor of shape (samples, *input_shape), optional
-        Images that variances and median are taken from; X itself by default. Give the training images when you label
-        test images, with the same seed, and both follow one rule.
+        Images to compute the variances and the median from; X itself by default. Give the training images when you
+        label test images, with the same seed, and both follow one rule.
     seed : int, default 0
         The same seed gives the same label noise.
 
@@ -311,7 +311,7 @@ def linear_and_circle(
     noise: float = 1.0,
     seed: int = 0,
 ) -> Dataset:
-    """Two features that both tell the class: a step and a radius in a plane.
+    """Two features that each determine the class: a step and a radius in a plane.
 
     x = ε s u1 + r_y (cos φ · u2 + sin φ · u3) + noise · ω with s = 2y − 1, r_y = radii[y], φ uniform, ω standard normal
     in the complement of all three directions. ``without(data, u1)`` leaves the circle, ``without(data, u2, u3)`` the
@@ -371,20 +371,20 @@ def linear_and_circle(
 def gaussian_like(G: Spectral, n: int, *, seed: int = 0, flipped: bool = False, classes: int = 2) -> Dataset:
     """Gaussian samples shaped like a geometry, with random labels.
 
-    x ~ N(0, G/‖G‖₂), or N(0, flip(G)/‖flip(G)‖₂) where the strong directions of G are the weak ones. Each label is
-    drawn on its own, all classes alike.
+    x ~ N(0, G/‖G‖₂), or N(0, flip(G)/‖flip(G)‖₂) where the strong directions of G are the weak ones. Labels are
+    independent and uniform over the classes.
 
     Parameters
     ----------
     G : Geometry
-        The covariance, up to a factor. All of its directions are needed, so a sketch will not do.
+        The covariance, up to a factor. All of its directions are needed, not only the leading ones.
     n : int
         Number of samples.
     seed : int, default 0
         The same seed gives the same samples.
     flipped : bool, default False
-        Take ``G.flip(seed=seed)`` instead of G. Where blocks of equal eigenvalues leave a choice, each seed makes its
-        own. Pass ``G.flip_blocks()`` as G for the variant that moves blocks as wholes.
+        Take ``G.flip(seed=seed)`` instead of G. Inside blocks of equal eigenvalues the result depends on the seed. Pass
+        ``G.flip_blocks()`` as G for the variant that moves blocks as wholes.
     classes : int, default 2
         Number of classes.
 
@@ -489,7 +489,7 @@ def _orthonormal(*directions: Tensor) -> Tensor:
     if not off <= ORTHONORMAL:  # NaN is refused too
         raise NetgrainError(
             f"the directions are not orthonormal: their inner products differ from the identity by {off:.2g}; "
-            "pass unit vectors at right angles, such as rows of G.directions(k)."
+            "pass orthogonal unit vectors, such as rows of G.directions(k)."
         )
     # the symmetric square root, so that no direction is preferred in mending rounding errors
     values, vectors = torch.linalg.eigh(gram)

@@ -71,7 +71,7 @@ def _some(rows: list[Any], wanted: Wanted) -> list[Any]:
 
 def _length(limit: int | None) -> int:
     if limit is None:
-        raise NetgrainError("the data set has no length, so it may never end; pass limit= (the first samples count).")
+        raise NetgrainError("the data set has no length, so it may never end; pass limit= to read the first samples.")
     return limit
 
 

@@ -94,7 +94,7 @@ def _descend(
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """What happened to a network in training; entry 0 is the initialisation.
+    """Record of a network's training; entry 0 is the initialisation.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Descent:
     real_ratios : Tensor of shape (records,)
         Mean of |J|_{2/L}/|J|₂ over the same samples.
     dead : Tensor of shape (records,)
-        Number of samples whose gradient is zero.
+        Number of samples with a gradient of zero.
     outputs : Tensor of shape (points,)
         Outputs at the end.
 
@@ -146,8 +146,8 @@ def exponential_descent(
 ) -> Descent:
     """Train any network in place on the exponential loss and record its gradients.
 
-    The loss is mean_i exp(−y_i NN(x_i)). The ratios are those of the gradients J(x) = ∇ₓNN(x) at the data, for every
-    network alike; for a linear network J is its predictor.
+    The loss is mean_i exp(−y_i NN(x_i)). The ratios are measured on the gradients J(x) = ∇ₓNN(x) at the data; for a
+    linear network J is its predictor.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def exponential_descent(
     y : Tensor of shape (points,)
         Labels, −1 or +1.
     group : Group or BlockTransform
-        In whose Fourier space the ratios are measured.
+        The group (or transform) whose Fourier space the ratios are measured in.
     method : {"sgd", "ngd"}, default "sgd"
         Plain full-batch gradient descent, or normalised gradient descent.
     epochs : int, default 1000
@@ -170,7 +170,7 @@ def exponential_descent(
     margin : float, default inf
         Stop when every margin is this large.
     depth : int, default 3
-        The L of the ratios: p = 2/L.
+        Depth L in the ratios, where p = 2/L.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def exponential_descent(
 
     See Also
     --------
-    limit : The end of the training of a linear network.
+    limit : The result of training a linear network to the end.
 
     References
     ----------

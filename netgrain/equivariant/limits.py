@@ -32,15 +32,15 @@ def limit(
     seed: int = 0,
     record_kkt: bool = False,
 ) -> Limit:
-    """Where the predictor of a linear network goes when it is trained to the end.
+    """Limit of the predictor of a linear network under training to convergence.
 
     Training with the exponential loss takes the direction of β to a first-order stationary point of
 
         min |b̂|_{2/L}  subject to  y_i ⟨x_i, b⟩ ≥ 1
 
     with the norm of the network: Schatten in Fourier space (group CNN), ℓ_{2/L} of the discrete Fourier transform
-    (circular, over the listed order of the elements), ℓ_{2/L} of the entries (diagonal), ℓ₂ (fully connected). Depths
-    1 and 2 are convex: the limit is the optimum and `dual_gap` certifies it. From depth 3 on it is stationary, but
+    (circular, over the listed order of the elements), ℓ_{2/L} of the entries (diagonal), ℓ₂ (fully connected). Depths 1
+    and 2 are convex: the limit is the optimum and `dual_gap` certifies it. From depth 3 on the limit is stationary, but
     not always optimal.
 
     Parameters
@@ -59,7 +59,7 @@ def limit(
         ``"flow"`` follows the gradient flow in log-norm time, ``"ngd"`` is normalised gradient descent and ``"sgd"``
         plain gradient descent with the growing learning rate of the paper's code.
     channels : int, default 1
-        Hidden channels of a convolutional network. They do not change what is minimised.
+        Hidden channels of a convolutional network. They do not change the norm that is minimised.
     width : int, optional
         Width of the fully connected network. By default it is narrow, because its limit is the same at any width.
     cap : float, default 1e5
@@ -71,14 +71,14 @@ def limit(
     lr : float, default 0.01
         Learning rate of ``"sgd"``.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
     record_kkt : bool, default False
         Record the KKT residual along the way.
 
     Returns
     -------
     Limit
-        The predictor at margin one, what it minimises, and certificates.
+        The predictor at margin one, the norm that it minimises, and certificates of optimality.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def make_network(
     relu : bool, default False
         Put a ReLU after every hidden layer.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
 
     Returns
     -------

@@ -27,7 +27,7 @@ UNFOLDED = 1024  # up to this order a filter is unfolded to an n×n matrix, abov
 
 
 class LinearNetwork(nn.Module):
-    """Base of the networks without biases: layers w_1, …, w_L, one output.
+    """Base class of networks without biases: layers w_1, …, w_L, one output.
 
     The function is NN(x) = ⟨x, β⟩ unless a ReLU follows every hidden layer. Inputs are (batch, n), outputs (batch,).
 
@@ -74,12 +74,12 @@ class LinearNetwork(nn.Module):
         h : Tensor of shape (batch, ...)
             The hidden state.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
         Tensor
-            The next hidden state, or the outputs behind the last layer.
+            The next hidden state, or the outputs after the last layer.
         """
         raise NotImplementedError
 
@@ -106,7 +106,7 @@ class LinearNetwork(nn.Module):
         return h.reshape(len(x))
 
     def enter(self, x: Tensor) -> Tensor:
-        """First hidden state of inputs.
+        """First hidden state from the inputs.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class LinearNetwork(nn.Module):
         Returns
         -------
         Tensor
-            Of the same shape.
+            The activated state, of the same shape.
         """
         return torch.relu(h)
 
@@ -198,7 +198,7 @@ class FullyConnected(LinearNetwork):
         h : Tensor of shape (batch, width)
             The hidden state.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class Diagonal(LinearNetwork):
     relu : bool, default False
         Put a ReLU after every hidden layer.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
     dtype : torch.dtype, default torch.float64
         Type of the weights.
 
@@ -263,12 +263,12 @@ class Diagonal(LinearNetwork):
         h : Tensor of shape (batch, n)
             The hidden state.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
         Tensor
-            The next hidden state; behind the last layer its sum.
+            The next hidden state; after the last layer, its sum.
         """
         found: Tensor = h * self.weights[l]
         return found.sum(-1) if l == self.depth - 1 else found
@@ -372,7 +372,7 @@ class GroupCNN(LinearNetwork):
         h : Tensor of shape (batch, channels, n)
             The hidden state.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
@@ -421,7 +421,7 @@ class CircularCNN(GroupCNN):
     relu : bool, default False
         Put a ReLU after every hidden layer.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
     dtype : torch.dtype, default torch.float64
         Type of the weights.
 
@@ -486,7 +486,7 @@ def predictor(net: LinearNetwork) -> Tensor:
     Raises
     ------
     NetgrainError
-        If the network has ReLUs, and so no single predictor.
+        If the network has ReLUs, so that it has no single predictor.
 
     See Also
     --------
@@ -506,8 +506,8 @@ def predictor(net: LinearNetwork) -> Tensor:
 def linearisation(net: nn.Module, X: Tensor) -> Linearisation:
     """Local linear maps J(x) = ∇ₓNN(x) of a network at data.
 
-    Without biases NN(x) = ⟨J(x), x⟩. Samples whose gradient is exactly zero (every path is dead) are dropped and
-    counted.
+    For a network without biases NN(x) = ⟨J(x), x⟩. Samples whose gradient is exactly zero (dead samples) are dropped
+    and counted.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class BlockTransform:
     Parameters
     ----------
     name : str
-        What is transformed, in words.
+        Name of the transform.
     n : int
         Length of the vectors.
     weights : tuple of float
@@ -54,7 +54,7 @@ class BlockTransform:
 
     See Also
     --------
-    spherical_transform : That of band-limited functions on SO(3).
+    spherical_transform : The transform of band-limited functions on SO(3).
     """
 
     name: str
@@ -78,7 +78,7 @@ class BlockTransform:
         Returns
         -------
         list of Tensor of shape (..., count, a, b)
-            Double precision on the CPU, wherever f is.
+            The blocks, in double precision on the CPU, wherever f is.
         """
         f = torch.as_tensor(f).cpu()
         if f.shape[-1] != self.n:

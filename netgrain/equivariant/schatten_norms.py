@@ -26,7 +26,7 @@ def schatten(group: Group | BlockTransform, beta: Tensor, p: float) -> Tensor:
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (..., n)
         Vectors.
     p : float
@@ -59,12 +59,13 @@ def schatten(group: Group | BlockTransform, beta: Tensor, p: float) -> Tensor:
 def schatten_ratio(group: Group | BlockTransform, beta: Tensor, depth: int) -> Tensor:
     """Fourier ratio |β̂|_{2/L} / |β|₂.
 
-    Between √n (one irrep of dimension one) and n^{L/2} (a flat spectrum): the quantity in the paper's plots.
+    Between √n (one irrep of dimension one) and n^{L/2} (a flat spectrum): the quantity plotted in the paper (see
+    `schatten`).
 
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (..., n)
         Vectors.
     depth : int
@@ -100,7 +101,7 @@ def schatten_objective(group: Group | BlockTransform, beta: Tensor, X: Tensor, y
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (..., n)
         Vectors.
     X : Tensor of shape (points, n)
@@ -164,11 +165,11 @@ def ranks(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_T
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (n,)
         A vector.
     threshold : float, default 1e-3
-        Singular values above this share of the largest of all count.
+        Count singular values above this share of the largest one of all blocks.
 
     Returns
     -------
@@ -192,16 +193,16 @@ def ranks(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_T
 def weighted_rank(group: Group | BlockTransform, beta: Tensor, threshold: float = RANK_THRESHOLD) -> int:
     """Rank Σ_ρ d_ρ rank β̂(ρ) of the matrix C(β)[x, y] = β(x⁻¹y).
 
-    What R_p tends to as p → 0. At least n/|supp β|.
+    The limit of the power sum R_p as p → 0, and at least n/|supp β|.
 
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (n,)
         A vector.
     threshold : float, default 1e-3
-        Singular values above this share of the largest of all count.
+        Count singular values above this share of the largest one of all blocks.
 
     Returns
     -------
@@ -234,7 +235,7 @@ def stable_rank(group: Group | BlockTransform, beta: Tensor) -> Tensor:
     Parameters
     ----------
     group : Group or BlockTransform
-        Whose Fourier transform is taken.
+        The group (or transform) whose Fourier transform is taken.
     beta : Tensor of shape (..., n)
         Vectors.
 

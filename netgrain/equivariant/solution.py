@@ -28,7 +28,7 @@ RELAXED_CAP, RELAXED_LOG_NORM = 1e3, 30.0
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The predictor on its way to the limit; entry 0 is the initialisation.
+    """The predictor during training; entry 0 is the initialisation.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Trajectory:
     ratios : Tensor of shape (records,)
         |β̂|_{2/L} / |β|₂ in the Fourier space of the group.
     objectives : Tensor of shape (records,)
-        What the network minimises, at margin one; infinite before the data are separated.
+        The norm that the network minimises, at margin one; infinite before the data are separated.
     kkt_residuals : Tensor of shape (records,) or None
-        Residuals of the KKT conditions, if they were asked for.
+        Residuals of the KKT conditions; None unless `record_kkt` was set.
     """
 
     log_norms: Tensor  # (records,) log |w|
@@ -65,11 +65,11 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """Where the direction of a linear network goes in training, with certificates.
+    """Limit of a linear network's predictor in training, with certificates.
 
     `lower` ≤ optimum ≤ `upper` always holds. Where the problem is convex (depths 1 and 2, fully connected at any
-    depth), `dual_gap` = upper/lower − 1 says how near the optimum is; elsewhere it is None and the KKT residual is
-    what counts.
+    depth), `dual_gap` = upper/lower − 1 measures the distance from the optimum; otherwise it is None, and the KKT
+    residual measures convergence.
 
     Attributes
     ----------
@@ -100,11 +100,11 @@ class Limit:
     dual_level : float
         |ẑ|/scale, at most 1 at an optimum of depth 2.
     lower : float
-        A bound that the optimum cannot be below.
+        A lower bound on the optimum.
     dual_gap : float or None
         objective/lower − 1, where the problem is convex.
     balancedness : float
-        (L/scale) R_{2/L}(β) / Σ_l |w_l|², one when the layers share the work.
+        (L/scale) R_{2/L}(β) / Σ_l |w_l|², equal to 1 when the layers are balanced.
     ratio : float
         |β̂|_{2/L}/|β|₂ in the Fourier space of the group, as in the paper's plots.
     real_ratio : float
@@ -116,7 +116,7 @@ class Limit:
     singular_values : tuple of Tensor
         Singular values of β̂(ρ), irrep by irrep, at margin one.
     trajectory : Trajectory
-        The way there.
+        The predictor during training.
     seconds : float
         Time it took.
 
@@ -151,7 +151,7 @@ class Limit:
 
     @property
     def upper(self) -> float:
-        """An upper bound of the optimum: the objective that was reached."""
+        """An upper bound on the optimum: the objective that was reached."""
         return self.objective
 
     @property

@@ -44,7 +44,7 @@ def sphere_transform(bandwidth: int) -> BlockTransform:
 
     See Also
     --------
-    spherical_transform : That of functions on SO(3).
+    spherical_transform : The transform of functions on SO(3).
 
     Examples
     --------
@@ -74,7 +74,7 @@ class SphereNetwork(SphericalNetwork):
     relu : bool, default False
         Put a ReLU after every hidden layer.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
     dtype : torch.dtype, default torch.float64
         Type of the weights.
 
@@ -120,7 +120,7 @@ class SphereNetwork(SphericalNetwork):
         h : Tensor of shape (batch, n)
             The hidden state, or the inputs.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
@@ -165,7 +165,7 @@ def sphere_limit(
     lr: float = 0.01,
     seed: int = 0,
 ) -> Limit:
-    """Where a linear network on the sphere goes when it is trained to the end.
+    """Limit of a linear network on the sphere under training to convergence.
 
     The first layer goes from the sphere to SO(3), the others stay there. The limit minimises
     Σ_l (2l+1) (‖b_l‖/√(2l+1))^{2/L} at margin one: at depth 2 a group lasso over degrees, certified by `dual_gap`.
@@ -173,7 +173,7 @@ def sphere_limit(
     Parameters
     ----------
     bandwidth : int
-        B: degrees l = 0, …, B − 1.
+        Bandwidth B: degrees l = 0, …, B − 1.
     X : Tensor of shape (points, B²)
         Coefficients of the inputs, as `netgrain.groups.sphere.Sphere` gives them.
     y : Tensor of shape (points,)
@@ -191,7 +191,7 @@ def sphere_limit(
     lr : float, default 0.01
         Learning rate of ``"sgd"``.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def sphere_limit(
     Raises
     ------
     NetgrainError
-        If the data are not separable or a descent has not separated them.
+        If the data are not linearly separable or training has not separated them.
 
     See Also
     --------
@@ -300,11 +300,11 @@ class InvariantRotationCNN(nn.Module):
     channels : int
         Hidden channels.
     inner : int, optional
-        Bandwidth behind the first layer; by default B. Degrees from there on cannot reach the output.
+        Bandwidth after the first layer; by default B. Degrees from this one on do not affect the output.
     finer : int, optional
         Bandwidth of the grid on which the ReLU acts; by default `inner`.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
 
     References
     ----------

@@ -70,7 +70,7 @@ class SphericalNetwork(LinearNetwork):
     relu : bool, default False
         Put a ReLU after every hidden layer.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
     dtype : torch.dtype, default torch.float64
         Type of the weights.
 
@@ -105,7 +105,7 @@ class SphericalNetwork(LinearNetwork):
         h : Tensor of shape (batch, n)
             The hidden state.
         l : int
-            Number of the layer, from 0.
+            Index of the layer, from 0.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class SphericalNetwork(LinearNetwork):
         Returns
         -------
         Tensor of shape (batch, n)
-            The next one.
+            The next hidden state.
         """
         values = torch.relu(self.grid.inverse_fourier(self.blocks(h), real=True))
         return self.flat(list(self.grid.fourier(values, real=True))).to(h)
@@ -194,14 +194,14 @@ def spherical_limit(
     lr: float = 0.01,
     seed: int = 0,
 ) -> Limit:
-    """Where a linear network over SO(3) goes when it is trained to the end.
+    """Limit of a linear network over SO(3) under training to convergence.
 
-    Every layer has the same bandwidth, so that nothing but training can remove a frequency.
+    Every layer has the same bandwidth, so only training can remove a frequency.
 
     Parameters
     ----------
     bandwidth : int
-        B: degrees l = 0, …, B − 1.
+        Bandwidth B: degrees l = 0, …, B − 1.
     X : Tensor of shape (points, B(2B−1)(2B+1)/3)
         Inputs in isometric coordinates √(2l+1) x̂(l), l after l, row by row.
     y : Tensor of shape (points,)
@@ -219,7 +219,7 @@ def spherical_limit(
     lr : float, default 0.01
         Learning rate of ``"sgd"``.
     seed : int, default 0
-        The initial weights depend on it alone.
+        The initial weights depend on this seed alone.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def spherical_limit(
     Raises
     ------
     NetgrainError
-        If the data are not separable or a descent has not separated them.
+        If the data are not linearly separable or training has not separated them.
 
     See Also
     --------

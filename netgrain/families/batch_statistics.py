@@ -55,7 +55,7 @@ def calibrate(model: nn.Module, X: Tensor) -> None:
 
 
 def data_statistics(make: Family, X: Tensor) -> DataStatistics:
-    """Family of networks whose batch norms carry the statistics of data.
+    """Family of networks whose batch norms hold the statistics of given data.
 
     At initialisation a batch norm in eval mode divides by √(1 + ε) and does nothing else; with data
     statistics it acts as it does in training.
@@ -75,8 +75,7 @@ def data_statistics(make: Family, X: Tensor) -> DataStatistics:
     Raises
     ------
     NetgrainError
-        If X has another form, or, when a network is made, if it has no batch norms that track
-        statistics.
+        If X does not have this form, or, when a network is made, if it has no batch norms that track statistics.
 
     Examples
     --------

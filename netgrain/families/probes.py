@@ -15,9 +15,9 @@ from netgrain.runtime.errors import NetgrainError
 
 @runtime_checkable
 class Probe(Protocol):
-    """Where x comes from: anything that can name itself and give points.
+    """Where x comes from: anything with the methods `describe` and `points`.
 
-    Your own sampler needs only these two methods.
+    To use your own sampler, write a class with these two methods.
 
     See Also
     --------
@@ -51,7 +51,7 @@ class Probe(Protocol):
         count : int
             Largest number of points.
         seed : int
-            Of the random choice.
+            Seed of the random choice.
 
         Returns
         -------
@@ -65,8 +65,8 @@ class Probe(Protocol):
 class Origin:
     """The single point x = 0.
 
-    It is the limit of ``Gaussian(sigma)`` for sigma → 0 where the network is differentiable there; at
-    a kink netgrain takes that limit instead, and says so.
+    It is the limit of ``Gaussian(sigma)`` for sigma → 0 where the network is differentiable there; at a kink netgrain
+    takes that limit instead, and reports it.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Gaussian:
         count : int
             Number of points.
         seed : int
-            Of the random numbers.
+            Seed of the random numbers.
 
         Returns
         -------
@@ -155,7 +155,7 @@ class Data:
     X : Tensor of shape (samples, *input_shape)
         Finite floating-point samples.
     name : str, default "data"
-        What tables call them.
+        Name of the samples in tables.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class Data:
         return f"{self.name} ({len(self.X)} samples)"
 
     def points(self, input_shape: tuple[int, ...], count: int, seed: int) -> Tensor:
-        """Samples without repetition; all of them, in order, if there are no more.
+        """Samples without repetition; all of them, in order, if `count` is not smaller.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class Data:
         count : int
             Largest number of samples.
         seed : int
-            Of the random choice.
+            Seed of the random choice.
 
         Returns
         -------

@@ -29,7 +29,7 @@ from netgrain.runtime.memory import shortage
 
 
 def read(make: Family, input_shape: Sequence[int], seed: int = 0) -> Reading:
-    """Read a family of networks once, for every question about its structure.
+    """Description of a family of networks, for questions about its structure.
 
     Parameters
     ----------
@@ -38,21 +38,21 @@ def read(make: Family, input_shape: Sequence[int], seed: int = 0) -> Reading:
     input_shape : sequence of int
         Shape of one input without the batch axis, for example ``(1, 32, 32)``.
     seed : int, default 0
-        Of the member that is looked at, and of fresh draws where they are needed.
+        Seed of the member that is examined, and of further random draws.
 
     Returns
     -------
     Reading
-        Answers are worked out when they are asked for, and kept.
+        Answers are computed when first asked for, and cached.
 
     Raises
     ------
     NetgrainError
-        With the first answer, if `make` does not return a module or memory runs out.
+        On first use, if `make` does not return a module or memory runs out.
 
     See Also
     --------
-    average_geometry : The front door that uses a reading.
+    average_geometry : The function that uses a reading.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Reading:
     input_shape : sequence of int
         Shape of one input without the batch axis.
     seed : int, default 0
-        Of member 0 and of fresh draws.
+        Seed of member 0 and of further random draws.
 
     See Also
     --------
@@ -100,7 +100,7 @@ class Reading:
 
     @cached_property
     def initialisation(self) -> Initialisation:
-        """Laws of all parameters and buffers, as in ``initialisation.of("conv1.weight")``."""
+        """Distributions of all parameters and buffers, as in ``initialisation.of("conv1.weight")``."""
         return Initialisation(self.make, seed=self.seed)
 
     @property
@@ -136,7 +136,7 @@ class Reading:
         Returns
         -------
         Trace
-            As `trace` has it.
+            The same as `trace`, but an error instead of a Reason.
 
         Raises
         ------
@@ -153,8 +153,8 @@ class Reading:
         Returns
         -------
         Entry or Reason
-            Name, coordinates and law of the layer. A module that cannot be traced is looked at by
-            trying on member 0.
+            Name, coordinates and weight distribution of the layer. If a module cannot be traced, netgrain tests member
+            0 numerically.
 
         Examples
         --------
@@ -257,19 +257,19 @@ class Reading:
         return self._origins[output]
 
     def probe_used(self, probe: Probe | None, output: Output = "all") -> Resolved:
-        """The probe that is really used: at a kink, a Gaussian stands for the origin.
+        """The probe actually used: at a kink, a Gaussian replaces the origin.
 
         Parameters
         ----------
         probe : Probe or None
-            The one that was asked for; None takes the origin where it is defined.
+            The requested probe; None takes the origin where it is defined.
         output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
             Outputs whose gradients count.
 
         Returns
         -------
         Resolved
-            The probe, and why it is another one.
+            The probe, and why it differs from the requested one.
 
         Raises
         ------

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 class Reason:
     """Why a module cannot be read, or a part of it not averaged exactly.
 
-    Running out of memory is never a reason.
+    Running out of memory raises an error instead.
 
     Parameters
     ----------
     kind : str
-        A few words that do not change, to compare with: "asked for", "not traced", "no entry",
-        "shared weight", "law", ...
+        A fixed keyword to compare with: "asked for", "not traced", "no entry", "shared weight", "law", ...
     where : str, default ""
-        The module or the call it is about, if any.
+        The module or call concerned, if any.
     text : str, default ""
-        The whole reason as a clause that can follow a colon; the kind, where nothing more is to say.
+        The whole reason as a clause that can follow a colon; by default the kind.
 
     Examples
     --------

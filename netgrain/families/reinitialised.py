@@ -69,7 +69,7 @@ def fresh(model: nn.Module) -> Fresh:
     Parameters
     ----------
     model : torch.nn.Module
-        The model, trained or not. It is left as it is found.
+        The model, trained or not. It is not changed.
 
     Returns
     -------
@@ -84,12 +84,12 @@ def fresh(model: nn.Module) -> Fresh:
     Warns
     -----
     GrainWarning
-        If weights come out on quite another scale than the model's own: the model was trained, or its
-        constructor draws them in another way. Pass a function that builds the model then.
+        If the new weights have a very different scale from the model's own: either the model was trained, or its
+        constructor draws weights differently. In that case pass a function that builds the model.
 
     See Also
     --------
-    average_geometry : What a family is for.
+    average_geometry : The geometry of a family.
     geometry_of : The geometry of the model as it is.
 
     Examples

@@ -100,13 +100,13 @@ class Agreement:
     closed : Geometry
         The closed form.
     sampled : Geometry
-        From sampled networks.
+        The geometry of sampled networks.
     bands : tuple of Band
-        Runs of eigenvalues of the closed form, with sampled over predicted energy.
+        Groups of adjacent eigenvalues of the closed form, each with the ratio of sampled to predicted energy.
     corr : Estimate
         Correlation of the two.
     along : tuple of Along, default ()
-        The same along directions that the closed form did not choose.
+        The same ratio along directions that the closed form did not choose.
     """
 
     closed: Geometry
@@ -131,7 +131,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """What is to be said, with the largest deviation."""
+        """The verdict as a sentence, with the largest deviation."""
         worst = max(self._compared, key=lambda a: abs(a.z))
         if self.agrees:
             others = f" and {', '.join(a.name for a in self.along)}" if self.along else ""
@@ -235,11 +235,11 @@ def check(
         For models of tokens: take the output of the token embedding as the input space, with
         `input_shape` ``(tokens, width)``.
     seed : int, default 0
-        The networks are those of ``seed + 1``: others than a closed form may have looked at.
+        The networks are drawn with ``seed + 1``, so they differ from those that a closed form may have used.
     probes : int, optional
         Points per network.
     closed : Geometry, optional
-        A geometry to judge instead of netgrain's own closed form.
+        A geometry to check instead of netgrain's own closed form.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def check(
 
     See Also
     --------
-    average_geometry : Either of the two.
+    average_geometry : Computes either of the two.
 
     Examples
     --------

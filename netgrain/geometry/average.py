@@ -80,11 +80,10 @@ def average_geometry(
     input_shape : sequence of int
         Shape of one input without the batch axis, for example ``(1, 32, 32)``.
     method : {"auto", "closed-form", "sampled"}, default "auto"
-        ``"closed-form"`` propagates second moments through the layers; ``"sampled"`` averages over
-        random networks; ``"auto"`` uses the closed form if every layer has a rule and nothing is
-        left out (or a few dozen networks show that to be below the tolerance), and samples
-        otherwise. Passing `members`, `keep` or a `first_layer` other than ``"auto"`` selects
-        sampling.
+        ``"closed-form"`` propagates second moments through the layers; ``"sampled"`` averages over random networks;
+        ``"auto"`` uses the closed form if every layer has a rule and no term is left out (or a few dozen networks show
+        that those terms are below the tolerance), and samples otherwise. Passing `members`, `keep` or a `first_layer`
+        other than ``"auto"`` selects sampling.
     probe : Probe, optional
         Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. By default the origin,
         or its limit σ → 0 if the network has a kink there.
@@ -98,8 +97,8 @@ def average_geometry(
     probes : int, optional
         Points per network (sampled), or points in total (closed form away from the origin).
     first_layer : {"auto", "never", "always"}, default "auto"
-        Whether to average over the first layer exactly instead of sampling it: where that is
-        exact, never, or also where it is only nearly exact.
+        When to average over the first layer by a formula instead of sampling it: only where the formula is exact,
+        never, or also where it is nearly exact.
     call : callable, optional
         How a model is called, as a function of the model and a batch x, for models with keywords or
         several inputs: ``lambda model, x: model(pixel_values=x).logits``.
@@ -107,9 +106,9 @@ def average_geometry(
         For models of tokens: take the output of the token embedding as the input space, with
         `input_shape` ``(tokens, width)``.
     switched_on : bool, default False
-        Whether to switch on what networks of the family start without: weights of norms, gains and
-        layer scales that start at (or near) zero become one, and a last layer of zeros gets a
-        centred normal law of variance 1/fan-in. ``G.about.off`` lists them either way.
+        Whether to switch on parts that start at zero: weights of norms, gains and layer scales that start at (or near)
+        zero become one, and a last layer of zeros is drawn from a normal distribution with mean 0 and variance
+        1/fan-in. ``G.about.off`` lists them either way.
     seed : int, default 0
         Network i depends on ``(seed, i)`` only.
 
@@ -140,8 +139,8 @@ def average_geometry(
     progress : bool, optional
         Show a progress bar; by default on a terminal, after two seconds.
     memory : int or str, optional
-        Memory that the computation may use, in bytes or as in ``"4 GB"``, which is the default. The
-        method may depend on it, but never on how much memory is free: less than that is an error.
+        Memory that the computation may use, in bytes or as in ``"4 GB"``, which is the default. The method may depend
+        on this limit, but never on how much memory is free; if less is free, netgrain raises an error.
 
     Raises
     ------

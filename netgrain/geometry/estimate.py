@@ -20,7 +20,7 @@ class Estimate(float):
     stderr : float, default 0.0
         Its standard error.
     n : int, default 0
-        Number of independent pieces behind it; 0 if nothing was sampled.
+        Number of independent samples behind it; 0 if nothing was sampled.
     plug_in : float, optional
         The naive value, where the number itself is bias-corrected.
 
@@ -87,7 +87,7 @@ class Estimate(float):
 
     @property
     def with_error(self) -> str:
-        """The number with its error, each with the digits that mean something.
+        """The number with its error, each rounded to its significant digits.
 
         >>> Estimate(3.0, stderr=0.5, n=25).with_error
         '3.0 ± 0.5'

@@ -69,7 +69,7 @@ def write_golden(
     make : callable
         Returns a fresh ``torch.nn.Module`` on every call.
     path : str or Path
-        Name of the file, a few kilobytes to commit.
+        Where to write the file. It has a few kilobytes; commit it with your tests.
     input_shape : sequence of int
         Shape of one input without the batch axis.
     method : {"auto", "closed-form", "sampled"}, optional
@@ -136,10 +136,10 @@ def assert_same_grain(
     make : callable
         Returns a fresh ``torch.nn.Module`` on every call.
     path : str or Path
-        The golden file; made anew where the environment has NETGRAIN_UPDATE_GOLDEN=1.
+        The golden file; rewritten if the environment variable NETGRAIN_UPDATE_GOLDEN is 1.
     tol : float, default 0.02
-        Largest relative distance ‖G − G₀‖ / ‖G₀‖ (Frobenius, over the fixed vectors). Sampled families
-        are compared within four times their sampling noise on top of it.
+        Largest relative distance ‖G − G₀‖ / ‖G₀‖ (Frobenius, over the fixed vectors). Sampled families are allowed four
+        times their sampling noise in addition.
     input_shape : sequence of int, optional
         Shape of one input; only to make a missing file.
     method : {"auto", "closed-form", "sampled"}, optional
@@ -160,7 +160,7 @@ def assert_same_grain(
     Raises
     ------
     AssertionError
-        If the geometry changed; the message says in which way.
+        If the geometry changed; the message says how.
     NetgrainError
         If there is no golden file.
 

@@ -52,7 +52,7 @@ def geometry_of(
     Parameters
     ----------
     models : Module or sequence of Module
-        Networks in eval mode. They are left as they are found.
+        Networks in eval mode. They are not changed.
     probe : Probe
         Where x comes from: ``Origin()``, ``Gaussian(sigma)`` or ``Data(X)``. All samples of ``Data(X)``
         are used.
@@ -74,7 +74,7 @@ def geometry_of(
     Returns
     -------
     Geometry
-        With one part per model, so that error bars are those over models.
+        The mean over models; error bars are standard errors over models.
 
     Other Parameters
     ----------------

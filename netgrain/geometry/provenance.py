@@ -91,8 +91,8 @@ class Integration:
     Parameters
     ----------
     part : {"all layers", "first layer", "last layer", "output weights", "symmetries"}
-        What was averaged: all of it (a closed form), one end, the output weights in Δ, or nothing but
-        the symmetries of the first layer.
+        What was averaged: all of it (a closed form), one end, the output weights in Δ, or only the symmetries of the
+        first layer.
     layer : str, default ""
         Dotted name of the layer.
     law : str, default ""
@@ -102,9 +102,9 @@ class Integration:
     symmetries : tuple of str, default ()
         Symmetries of the family that were averaged over as well.
     shown_by : int, default 0
-        Sampled members that showed an average that is not exact to be within the tolerance.
+        Number of sampled members that confirmed an inexact average to be within the tolerance.
     remark : str, default ""
-        What these members showed besides.
+        What else these members showed.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class StepNote:
     where : str, default ""
         The step and its module.
     text : str, default ""
-        What is worth saying of it alone.
+        A remark on this step alone.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class Provenance:
     integration : Integration or Reason, optional
         The part that was averaged by a formula, or why none was.
     last_layer : Integration, optional
-        The last layer, where it was averaged besides.
+        The last layer, if it was averaged as well.
     tolerance : float, optional
         The tolerance that sampling aimed at.
     reached : bool, optional
@@ -195,19 +195,19 @@ class Provenance:
     steps : tuple of StepNote, default ()
         Of a closed form: how well each step is followed, in order.
     leaves_out : tuple of str, default ()
-        Of a closed form: what the limit of wide layers has and this matrix has not.
+        Of a closed form: terms of the limit of wide layers that this matrix leaves out.
     expected : float, optional
-        Expected Corr with the truth, where members are not held apart.
+        Expected correlation with the true matrix, if members are not stored separately.
     projection : Projection, optional
-        The space of matrices that a sample of a large input was projected to, to lose its noise.
+        The space of matrices that the sample was projected to, to remove noise (large inputs).
     off : SwitchedOff, optional
-        What the family starts without, if anything.
+        Parts of the family that start at zero, if any.
     switched_on : bool, default False
-        Whether that was switched on first.
+        Whether those parts were switched on first.
     tails : Tails, optional
         The spread of the traces of single networks, where a few of them make up the mean.
     remarks : tuple of str, default ()
-        Whatever else a reader should know.
+        Further remarks for the reader.
     versions : dict, optional
         Versions of netgrain, Python and PyTorch.
 
@@ -261,17 +261,17 @@ class Provenance:
 
     @property
     def averaged(self) -> str:
-        """What was averaged by a formula, and why no more, in words."""
+        """What was averaged by a formula, and why not more, in words."""
         both = (_averaged(self.integration), "" if self.last_layer is None else str(self.last_layer))
         return "; ".join(filter(None, both))
 
     def switches(self, option: str = "switched_on=True") -> str:
-        """What the family starts without and how to go on, or that it was switched on.
+        """Which parts start at zero and how to proceed, or that they were switched on.
 
         Parameters
         ----------
         option : str, default "switched_on=True"
-            How the reader spells the option that switches everything on.
+            The option that switches everything on, as the reader would write it.
 
         Returns
         -------
@@ -285,17 +285,17 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Provenance:
-        """Rebuild from plain values, those of layout 1 included.
+        """Rebuild from plain values, including those of file layout 1.
 
         Parameters
         ----------
         values : dict
-            As ``dataclasses.asdict`` gives them.
+            Values as returned by ``dataclasses.asdict``.
 
         Returns
         -------
         Provenance
-            What the current version does not know is left out.
+            The record, without entries that the current version does not know.
         """
         values = _from_layout_1(values) if isinstance(values.get("probe"), str) else values
         known = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}

@@ -26,9 +26,8 @@ def score(G: Geometry, X: Tensor, *, centre: bool | Tensor = False) -> Tensor:
     X : Tensor of shape (samples, *input_shape) or (samples, d)
         Samples.
     centre : bool or Tensor of shape input_shape, default False
-        Subtract the mean of X first, or the mean given here (that of the training samples, for
-        others). What all samples share weighs most in faint ones, so that scores about the origin
-        may reward images without contrast.
+        Subtract the mean of X first, or the mean given here (that of the training samples, for others). The common part
+        of all samples dominates in faint ones, so without centring, images without contrast may score high.
 
     Returns
     -------
@@ -101,7 +100,7 @@ def prune(
     y : Tensor of shape (samples,), optional
         Labels, any whole numbers.
     keep : float, default 0.7
-        Share of the samples that stays; at least one of each class does.
+        Share of the samples to keep; at least one of each class is kept.
     per_class : bool, default True
         Rank each class by itself, where there are labels.
     lowest : bool, default True
@@ -112,12 +111,12 @@ def prune(
     Returns
     -------
     Tensor of shape (kept,)
-        Indices in ascending order. Of equal scores the earlier sample stays.
+        Indices in ascending order. Among equal scores the earlier sample is kept.
 
     Raises
     ------
     NetgrainError
-        If `keep` is no share, or a sample has no score.
+        If `keep` is not a share between 0 and 1, or a sample has no score.
 
     See Also
     --------

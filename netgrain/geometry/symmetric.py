@@ -82,7 +82,7 @@ class SymmetricMatrix(ABC):
     @cached_property
     @abstractmethod
     def spectrum(self) -> Spectrum:
-        """Eigenvalues and eigenvectors, as many as are cheap to have."""
+        """Eigenvalues and eigenvectors, as many as are cheap to compute."""
 
     @property
     def eigenvalues(self) -> Tensor:
@@ -146,7 +146,7 @@ class SymmetricMatrix(ABC):
         Raises
         ------
         NetgrainError
-            If d is too large to do so; the message has the number.
+            If d is too large; the message gives the number.
         """
         return torch.clone(self.form.dense())
 
@@ -188,7 +188,7 @@ class SymmetricMatrix(ABC):
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a figure of its own by default.
+            Where to draw; by default in a new figure.
 
         Returns
         -------
@@ -213,14 +213,13 @@ class SymmetricMatrix(ABC):
 def corr(A: SymmetricMatrix | Tensor, B: SymmetricMatrix | Tensor, *, paired: bool = False) -> Estimate:
     """Correlation of two matrices, corrected for sampling noise.
 
-    Corr(A, B) = tr(AᵀB) / (‖A‖ ‖B‖). The plug-in value of sampled matrices is too small, because
-    noise inflates the norms; here products of different members only are used, and a jackknife
-    removes the bias of the ratio.
+    Corr(A, B) = tr(AᵀB) / (‖A‖ ‖B‖). The plug-in value of sampled matrices is too small, because noise inflates the
+    norms; `corr` uses only products of different members, and a jackknife removes the bias of the ratio.
 
     Parameters
     ----------
     A, B : Geometry, Delta or Tensor of shape (d, d)
-        Two matrices over the same inputs. Tensors count as exact.
+        Two matrices over the same inputs. Tensors are treated as exact.
     paired : bool, default False
         Whether both are made of the same members, part by part, such as two moments of one training.
 
@@ -232,7 +231,7 @@ def corr(A: SymmetricMatrix | Tensor, B: SymmetricMatrix | Tensor, *, paired: bo
     Raises
     ------
     NetgrainError
-        If the two have different dimensions, or are no matrices.
+        If the two have different dimensions, or are not matrices.
 
     Warns
     -----

@@ -60,7 +60,7 @@ class Geometry(SymmetricMatrix):
     full_trace : Estimate, optional
         The whole trace, where only the leading directions were kept.
     full_rank : Estimate, optional
-        The effective rank of the whole matrix, likewise.
+        The effective rank of the whole matrix, in the same case.
 
     See Also
     --------
@@ -169,7 +169,7 @@ class Geometry(SymmetricMatrix):
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """Eigenvalues and eigenvectors of the core, as many as are cheap to have."""
+        """Eigenvalues and eigenvectors of the core, as many as are cheap to compute."""
         return decompose(self.form)
 
     def eigenvalue_errors(self, k: int | None = None) -> Tensor:
@@ -187,7 +187,7 @@ class Geometry(SymmetricMatrix):
         Returns
         -------
         Tensor of shape (k,)
-            Zeros where nothing was sampled, NaN where one member cannot tell.
+            Zeros if nothing was sampled, NaN if there is only one member.
         """
         spectrum = self.spectrum
         form = self._core.batched()
@@ -214,7 +214,7 @@ class Geometry(SymmetricMatrix):
         return float(values[0]) / smallest if smallest > NULL * float(values[0]) else math.inf
 
     def blocks(self, *, by_error_bars: bool = False) -> list[EigenvalueBlock]:
-        """Runs of equal eigenvalues, inside which single eigenvectors are not defined.
+        """Blocks of equal eigenvalues, inside which single eigenvectors are not defined.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class Geometry(SymmetricMatrix):
         Returns
         -------
         int or None
-            None if it takes more directions than are known.
+            None if more directions are needed than are known.
         """
         total = self.trace.value
         enough = (self.eigenvalues.cumsum(0) >= share * total * (1 - 1e-12)).nonzero()
@@ -384,7 +384,7 @@ class Geometry(SymmetricMatrix):
         Returns
         -------
         Geometry
-            The least visible direction of G is the most visible one here. A geometry of one block stays.
+            The least visible direction of G is the most visible one here. A geometry of one block does not change.
 
         Raises
         ------
@@ -393,7 +393,7 @@ class Geometry(SymmetricMatrix):
 
         See Also
         --------
-        flip_blocks : The same without a choice, at the price of other eigenvalues.
+        flip_blocks : The same without a random choice, but with other eigenvalues.
 
         Examples
         --------
@@ -413,8 +413,8 @@ class Geometry(SymmetricMatrix):
     def flip_blocks(self) -> Geometry:
         """Reverse the order of the blocks of equal eigenvalues, keep the eigenvectors.
 
-        A block moves as a whole, so that the result depends on nothing but G. Where blocks differ in
-        size, eigenvalues occur more or less often than before, and the trace changes.
+        A block moves as a whole, so the result depends only on G. Where blocks differ in size, eigenvalues occur more
+        or less often than before, and the trace changes.
 
         Returns
         -------
@@ -473,7 +473,7 @@ class Geometry(SymmetricMatrix):
     def save(self, path: str | Path) -> Path:
         """Write the geometry and how it was obtained to one safetensors file.
 
-        The file is written whole or not at all.
+        Writing is atomic: an interrupted call leaves no partial file.
 
         Parameters
         ----------

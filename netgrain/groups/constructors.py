@@ -300,7 +300,7 @@ def from_cayley(table: Any, *, names: Sequence[str] | None = None, name: str = "
     Returns
     -------
     Group
-        A group that knows nothing but its table: netgrain finds its irreps numerically.
+        A group given by its table alone; netgrain finds its irreps numerically.
 
     Raises
     ------
@@ -322,8 +322,8 @@ def from_cayley(table: Any, *, names: Sequence[str] | None = None, name: str = "
 def direct(*groups: Group, name: str | None = None) -> Group:
     """Direct product of groups.
 
-    Pairs (a, b), each half multiplied by itself; the index of the last group runs fastest. Irreps of a product are
-    tensor products of irreps, so its transform is one transform along each axis.
+    Pairs (a, b) are multiplied entry by entry; the index of the last group runs fastest. Irreps of a product are tensor
+    products of irreps, so its transform is one transform along each axis.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def direct(*groups: Group, name: str | None = None) -> Group:
 
     See Also
     --------
-    semidirect : The product in which one group acts on the other.
+    semidirect : The product where one group acts on the other.
 
     Examples
     --------
@@ -425,7 +425,7 @@ def linear_action(normal: Group, matrices: Any) -> Ints:
 
     Examples
     --------
-    The matrix −1 turns C₃ around.
+    The matrix −1 inverts the elements of C₃.
 
     >>> linear_action(cyclic(3), [[[1]], [[-1]]]).tolist()
     [[0, 1, 2], [0, 2, 1]]

@@ -29,7 +29,7 @@ class Fourier:
     group : Group
         The group.
     stacks : tuple of Tensor
-        The blocks by dimension, (..., count, d, d) each: what to compute with when there are many irreps.
+        The blocks stacked by dimension, (..., count, d, d) each; use these for computations with many irreps.
     real : bool, default False
         Whether f was real, so that `inverse` is.
 
@@ -144,7 +144,7 @@ class Fourier:
         Parameters
         ----------
         tolerance : float, default 1e-3
-            Singular values above this share of the largest of all count.
+            Count singular values above this share of the largest one of all blocks.
 
         Returns
         -------

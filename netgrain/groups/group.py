@@ -45,7 +45,7 @@ class Irrep:
     dimension : int
         d, the size of the matrices.
     matrices : Tensor of shape (n, d, d)
-        ρ(g) at every element, complex128, evaluated when asked for.
+        ρ(g) at every element, complex128, evaluated on first use.
     character : Tensor of shape (n,)
         χ(g) = tr ρ(g), complex128.
 
@@ -107,8 +107,8 @@ class Group:
     """A finite group with its irreps and its Fourier transform.
 
     Elements are numbered 0, …, n − 1 and 0 is the identity. Functions on the group are tensors (..., n). Build groups
-    with `cyclic`, `dihedral`, `symmetric`, `direct`, `semidirect`, `from_cayley` and the other functions of this
-    room, or by name with `parse`. Conventions, with ρ unitary and d = dim ρ::
+    with `cyclic`, `dihedral`, `symmetric`, `direct`, `semidirect`, `from_cayley` and the other functions of
+    `netgrain.groups`, or by name with `parse`. Conventions, with ρ unitary and d = dim ρ::
 
         f̂(ρ) = Σ_g f(g) ρ(g)                 f(g) = (1/n) Σ_ρ d tr(f̂(ρ) ρ(g)⁺)
         (f * h)(u) = Σ_v f(uv⁻¹) h(v)        (f * h)^ = f̂ ĥ
@@ -124,19 +124,19 @@ class Group:
     order : int
         Number of elements n.
     cayley : Tensor of shape (n, n)
-        Index of ab, int64; made when first asked for.
+        Index of ab, int64; computed on first use.
     inverse : Tensor of shape (n,)
         Index of g⁻¹.
     names : tuple of str
         Names of the elements.
     generators : tuple of int
-        A few elements whose products are all of the group.
+        A few elements that generate the group.
     classes : tuple of Tensor
-        Conjugacy classes by their first elements; the first is {e}.
+        Conjugacy classes, ordered by their first elements; the first is {e}.
     class_orders : tuple of int
         The order of the elements of each class.
     irreps : tuple of Irrep
-        By dimension, then by characters at elements 1, 2, …, descending: the trivial one comes first.
+        Sorted by dimension, then by characters at elements 1, 2, …, descending: the trivial one comes first.
     dimensions : tuple of int
         Dimensions of the irreps, ascending.
     character_table : Tensor of shape (irreps, classes)
@@ -192,7 +192,7 @@ class Group:
 
     @cached_property
     def cayley(self) -> Tensor:
-        """T[a, b] = index of ab, (n, n) int64; made when first asked for."""
+        """T[a, b] = index of ab, (n, n) int64; computed on first use."""
         if isinstance(self.structure, Table):
             return torch.from_numpy(self.structure.table)
         check_bytes(self.name, "Cayley table", 8 * self.order**2)
@@ -226,7 +226,7 @@ class Group:
 
     @cached_property
     def classes(self) -> tuple[Tensor, ...]:
-        """Conjugacy classes by their first elements; the first is {e}."""
+        """Conjugacy classes, ordered by their first elements; the first is {e}."""
         order = np.argsort(self._labels, kind="stable")
         return tuple(torch.from_numpy(c) for c in np.split(order, np.cumsum(np.bincount(self._labels))[:-1]))
 
@@ -256,12 +256,12 @@ class Group:
 
     @cached_property
     def dimensions(self) -> tuple[int, ...]:
-        """Of the irreps, ascending."""
+        """Dimensions of the irreps, ascending."""
         return tuple(d for d, count in self._transform.sizes for _ in range(count))
 
     @cached_property
     def irreps(self) -> tuple[Irrep, ...]:
-        """By dimension, then by characters at elements 1, 2, …, descending: the trivial one is first."""
+        """Irreps by dimension, then by characters at elements 1, 2, …, descending; trivial first."""
         found: list[Irrep] = []
         for size, ((d, _), slots) in enumerate(zip(self._transform.sizes, self._slots, strict=True)):
             found += [Irrep(self, i, d, size, slot) for i, slot in enumerate(slots.tolist(), len(found))]
@@ -302,7 +302,7 @@ class Group:
 
         See Also
         --------
-        inverse_fourier : The way back.
+        inverse_fourier : The inverse transform.
 
         Examples
         --------
@@ -425,7 +425,7 @@ class Group:
     def regular(self, beta: Tensor) -> Tensor:
         """Matrix of right convolution, C(β)[x, y] = β(x⁻¹y).
 
-        f * β = f C(β). Its singular values are those of the blocks β̂(ρ), each d times: a way to them that needs no
+        f * β = f C(β). Its singular values are those of the blocks β̂(ρ), each d times, so they can be found without
         irreps.
 
         Parameters

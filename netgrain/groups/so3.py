@@ -210,7 +210,7 @@ class SO3:
         f : Tensor of shape (..., 2B, B, 2B)
             Values on the grid.
         real : bool, optional
-            Whether blocks are in the basis of the real spherical harmonics; by default if f is real.
+            Whether blocks are in the basis of the real spherical harmonics; by default only if f is real.
 
         Returns
         -------

@@ -140,7 +140,7 @@ class Sphere:
         coefficients : Tensor of shape (..., B²)
             Degree after degree.
         theta, phi : Tensor of shape (points,)
-            Their angles.
+            Angles of the points.
 
         Returns
         -------

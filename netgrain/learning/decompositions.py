@@ -175,7 +175,7 @@ def centred(K: Tensor) -> Tensor:
     """HKH in float64, H = 1 − 11ᵀ/n."""
     K = K.double()
     if not bool(torch.isfinite(K.sum())):
-        raise NetgrainError("the kernel holds NaN or Inf, expected finite numbers; look at the scale of the data.")
+        raise NetgrainError("the kernel holds NaN or Inf, expected finite numbers; check the scale of the data.")
     mean = K.mean(0)
     C = K - mean - K.mean(1, keepdim=True)
     C += mean.mean()
@@ -186,7 +186,7 @@ def scale_of(inside: float, whole: float) -> float:
     """The mean diagonal after centring, refused where it is only rounding of the one before."""
     if not inside > 1e-14 * whole:
         raise NetgrainError(
-            "the features are the same for all samples, so that nothing can be predicted from them; look at the scale "
-            "of X, and at layers that switch the network off."
+            "the features are the same for all samples, so that nothing can be predicted from them; check the scale "
+            "of X, and layers that switch the network off."
         )
     return inside

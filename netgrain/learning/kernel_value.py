@@ -33,7 +33,7 @@ class KernelAbout:
     seed : int, optional
         Member i depends on ``(seed, i)`` alone.
     normalise : bool, default True
-        Whether the kernel of every member was divided by its mean diagonal.
+        Whether the kernel of each member was divided by its mean diagonal.
     exact : bool, default False
         Whether it has no member error and holds at any width.
     features : tuple of str, default ()
@@ -43,7 +43,7 @@ class KernelAbout:
     calibrated : int, default 0
         Samples on which batch norms were calibrated first.
     remarks : tuple of str, default ()
-        Whatever else a reader should know.
+        Further remarks for the reader.
     versions : dict, optional
         Versions of netgrain, Python and PyTorch.
 
@@ -77,7 +77,7 @@ class Kernel:
     matrix : Tensor of shape (n, m)
         The mean over members, float64.
     parts : Tensor of shape (members, n, m), optional
-        The members apart; None for a closed form.
+        The kernel of each member; None for a closed form.
     about : KernelAbout
         How it was obtained.
 

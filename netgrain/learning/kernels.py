@@ -79,7 +79,7 @@ def kernel(
     X : Tensor of shape (n, *input_shape)
         Samples.
     Z : Tensor of shape (m, *input_shape), optional
-        Other samples for the columns; X unless given. Centre and scale are those of X.
+        Other samples for the columns; X by default. Centre and scale are those of X.
     kind : {"layers", "last", "tangent"}, default "layers"
         What is compared: features of every layer, of the last one, or gradients by the weights.
     members : int, optional
@@ -111,7 +111,7 @@ def kernel(
     workers : int, optional
         Number of workers of the engine.
     chunk : int, optional
-        Networks per unit of work, 1 unless given.
+        Number of networks per unit of work, 1 by default.
     device : torch.device or str, optional
         Device for sampling. The closed form always runs on the CPU.
     progress : bool, optional
@@ -122,8 +122,8 @@ def kernel(
     Raises
     ------
     NetgrainError
-        If X or Z is not fit, the kernel does not fit into `memory`, or `method` is ``"closed-form"``
-        and a step has no rule.
+        If X or Z is unsuitable, the kernel does not fit into `memory`, or `method` is ``"closed-form"`` and a step has
+        no rule.
 
     Warns
     -----
@@ -136,9 +136,9 @@ def kernel(
 
     Notes
     -----
-    Batch norms of sampled networks are calibrated on X first; those of a given module are left as
-    they are. Layers of over 4,096 weights enter the tangent kernel by random signs and sums in 2,048
-    bins (``about.binned``), which keeps its mean.
+    Batch norms of sampled networks are calibrated on X first; those of a given module are left as they are. For layers
+    of over 4,096 weights, the tangent kernel multiplies gradients by random signs and sums them in 2,048 bins
+    (``about.binned``), which keeps its mean.
 
     Examples
     --------

@@ -62,7 +62,7 @@ def fitted(sizes: Tensor, errors: Tensor, weights: Tensor, exponents: tuple[floa
     weights : Tensor of shape (points,)
         Inverse variances.
     exponents : tuple of float
-        Tried one by one.
+        Exponents to try.
     floor : bool
         Whether a constant is part of the law.
 
@@ -105,7 +105,7 @@ def fitted(sizes: Tensor, errors: Tensor, weights: Tensor, exponents: tuple[floa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearningCurve:
-    """Scores by leave-one-out of subsets, and what power laws make of them.
+    """Leave-one-out scores of subsets, extrapolated by power laws.
 
     Attributes
     ----------
@@ -114,9 +114,9 @@ class LearningCurve:
     sizes : tuple of int
         Numbers of samples, from an eighth to all.
     scores : tuple of Estimate
-        Score at each, with the error of its samples.
+        Score at each size, with its sampling error.
     seed : int
-        Of the subsets.
+        Seed of the subsets.
     """
 
     measure: str
@@ -125,12 +125,12 @@ class LearningCurve:
     seed: int
 
     def draws(self) -> Tensor:
-        """Errors 1 − score, drawn within their own errors.
+        """Random draws of the errors 1 − score, within their standard errors.
 
         Returns
         -------
         Tensor of shape (draws + 1, points)
-            The first row is as measured.
+            The first row holds the measured values.
         """
         errors = 1 - torch.tensor([float(s) for s in self.scores], dtype=torch.float64)
         spread = torch.tensor([s.stderr for s in self.scores], dtype=torch.float64)
@@ -144,14 +144,14 @@ class LearningCurve:
         Parameters
         ----------
         exponents : tuple of float
-            Tried one by one.
+            Exponents to try.
         floor : bool
             Whether a constant is part of the law.
 
         Returns
         -------
         PowerLaws
-            The first is that of the scores as measured.
+            The first law is that of the measured scores.
         """
         weights = torch.tensor([1 / s.stderr**2 for s in self.scores], dtype=torch.float64)
         return fitted(torch.tensor(self.sizes), self.draws(), weights, exponents, floor=floor)
@@ -167,23 +167,24 @@ class LearningCurve:
         Returns
         -------
         Estimate
-            Mean of two power laws; its error counts the points' errors and half of the laws' difference.
+            Mean of two power laws; its error includes the errors of the points and half the difference between the
+            laws.
         """
         if n < self.sizes[0]:
-            raise NetgrainError(f"the curve begins at {self.sizes[0]} samples, found n={n}; ask for more.")
+            raise NetgrainError(f"the curve begins at {self.sizes[0]} samples, found n={n}; pass a larger n.")
         both = torch.stack([self.laws(floor=floor).at(n) for floor in (True, False)])
         spread = float(both[:, 1:].mean(0).std())
         apart = float((both[0, 0] - both[1, 0]).abs()) / 2
         return Estimate(1 - float(both[:, 0].mean()), math.hypot(spread, apart), len(self.sizes))
 
     def enough(self) -> tuple[int, int, int | None] | None:
-        """Number of samples from which on doubling them adds less than one point.
+        """Number of samples beyond which doubling them adds less than one point.
 
         Returns
         -------
         tuple of int, or None
-            (most likely, lower end, upper end), where the ends hold two thirds of the draws. The upper end is None
-            where it lies beyond 1,000 times the samples, and so is all of it where the most likely number does.
+            (most likely, lower end, upper end), where the ends enclose two thirds of the draws. The upper end is None
+            if it exceeds 1,000 times the number of samples; if the most likely number does, the result is None.
         """
         n = self.sizes[-1]
         grid = [self.sizes[0] * 2 ** (j / 4) for j in range(4 * math.ceil(math.log2(FARTHEST * n / self.sizes[0])) + 1)]
@@ -219,16 +220,16 @@ def learning_curve(
     targets : Targets
         The labels.
     groups : Tensor of shape (samples,), optional
-        Samples that are left out together.
+        Samples with the same number are left out together.
     whole : Estimate, optional
-        The score with all samples, where it is known.
+        The score with all samples, if you have it already.
     seed : int, default 0
-        Of the subsets: those of one size do not overlap.
+        Seed of the subsets; subsets of one size do not overlap.
 
     Returns
     -------
     LearningCurve
-        Five sizes in equal ratios.
+        Scores at five sizes in equal ratios.
     """
     n = len(K)
     smallest = min(max(SMALLEST, n // SMALLEST_SHARE), n)

@@ -84,18 +84,18 @@ def predictions_at(K: Tensor, columns: Tensor, ridge: float, groups: Tensor | No
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Predictions of every sample by a fit without it.
+    """Predictions of each sample by a fit to all other samples.
 
     Attributes
     ----------
     predictions : Tensor of shape (samples, columns)
-        With the ridge of the least squared error.
+        Predictions with the ridge that has the smallest squared error.
     ridge : float
         That ridge, for a kernel with mean diagonal 1.
     squared_error : float
         Mean over samples of the squared distance, summed over columns.
     squared_errors : tuple of float
-        For each ridge that was tried; Inf for one that was dropped.
+        Squared error of each ridge that was tried; Inf for one that was dropped.
     freedom : float
         Effective degrees of freedom, tr K(K + λ)⁻¹ + 1.
     """
@@ -169,7 +169,7 @@ def leave_one_out(
     if not bool(torch.isfinite(errors[best])):
         raise NetgrainError(
             "every ridge lets some sample decide its own prediction; expected features that several samples share: "
-            "add samples, or look for one that is far from all others."
+            "add samples, or remove one that is far from all others."
         )
     return LeaveOneOut(
         columns - residuals,

@@ -77,7 +77,7 @@ class MemberKernels:
             found, size = products(rows, self.n), mean_square(rows[: self.n])
         if not bool(torch.isfinite(found).all()):
             raise NetgrainError(
-                f"member {i} has features or gradients that are NaN or Inf; look for a division by zero or an "
-                "overflow in it."
+                f"member {i} has features or gradients that are NaN or Inf; check it for a division by zero or "
+                "an overflow."
             )
         return found / size if self.normalise and size else found

@@ -63,7 +63,7 @@ def eigenlearning(
     powers : Tensor of shape (modes,)
         v_i², the label's power in each mode.
     samples : int
-        n.
+        Number n of samples.
     ridge : float
         δ, added to the diagonal of the kernel matrix; positive unless there are more modes than samples.
     noise : float, default 0.0

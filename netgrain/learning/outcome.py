@@ -111,7 +111,7 @@ class Learnability:
     Attributes
     ----------
     score : Estimate
-        Accuracy or R², with the whole of its error.
+        Accuracy or R², with its total error.
     error : PredictionError
         Its three parts.
     measure : str
@@ -127,19 +127,19 @@ class Learnability:
     kernel : str
         The kernel that was chosen, with the smaller squared error.
     kernels : dict of str to KernelScore
-        All that were compared.
+        All kernels that were compared, by name.
     curve : LearningCurve
         Scores of subsets, and a forecast.
     shares : ModeShares
         What is learnable now, with more samples, and not at all.
     noise : Estimate
-        Label noise is at most that.
+        Upper bound on the label noise.
     grain : GrainShare or None
-        What linear rules with and without the family's grain explain.
+        How much of the labels linear rules explain with and without the family's grain (the directions it favours).
     trial : Trial or None
         A short training.
     untried : str
-        Why there was none.
+        Why there was no trial.
     about : LearnabilityAbout
         The settings.
 
@@ -167,7 +167,7 @@ class Learnability:
 
     @property
     def trial_score(self) -> Estimate | None:
-        """The trial's score with its whole error: samples and track record."""
+        """The trial's score with its total error: samples and track record."""
         if self.trial is None:
             return None
         score = self.trial.score
@@ -175,7 +175,7 @@ class Learnability:
 
     @property
     def combined(self) -> Estimate | None:
-        """The kernel's and the trial's score in one; None without a trial."""
+        """Kernel score and trial score combined; None without a trial."""
         if self.trial is None or self.trial.gain is None:
             return None
         gain, record = self.trial.gain, track_record().combined.standard
@@ -186,12 +186,12 @@ class Learnability:
 
     @property
     def features_learnt(self) -> bool:
-        """Whether the trial gained five points over the kernel, beyond their errors."""
+        """Whether the trial beat the kernel by five points, beyond their errors."""
         return self.trial is not None and self.trial.learnt_features
 
     @property
     def warning(self) -> str | None:
-        """Why the score should not be trusted; None where nothing speaks against it."""
+        """Why the score should not be trusted; None if there is no known reason."""
         both = self.combined
         if self.trial is None or self.trial.gain is None or both is None or not self.features_learnt:
             return None
@@ -231,7 +231,7 @@ class Learnability:
         Returns
         -------
         list of (str, str)
-            For tables; warnings come first.
+            Rows for a table; warnings come first.
         """
         e, s = self.error, self.shares
         parts = [
@@ -348,12 +348,12 @@ class Learnability:
         }
 
     def plot(self) -> Figure:
-        """The learning curve with its band, and the shares of the label, in one picture.
+        """The learning curve with its band, next to the shares of the label.
 
         Returns
         -------
         matplotlib.figure.Figure
-            A figure of its own.
+            A new figure.
         """
         from netgrain.learning.plots import picture
 
@@ -365,7 +365,7 @@ class Learnability:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default on a figure of its own.
+            Where to draw; by default in a new figure.
 
         Returns
         -------

@@ -92,40 +92,41 @@ def learnability(
 
     A few random networks give kernels over the samples. Ridge regression with each kernel predicts every sample from
     all others (leave-one-out, exact); the kernel with the smaller squared error gives the score. Its error has three
-    parts: samples, members, and how far such scores were from what trained networks reached.
+    parts: the samples, the random networks (members), and how far such predictions were from the scores of trained
+    networks in the past.
 
     Parameters
     ----------
     make : callable or torch.nn.Module
-        Returns a fresh module on every call; or one given, trained network, whose features are read out as they are.
+        Returns a fresh module on every call; or one trained network, whose features are used as they are.
     X : Tensor of shape (samples, *input_shape)
         Samples, taken as they are.
     y : Tensor of shape (samples,)
         Classes as whole numbers, or numbers of shape (samples,) or (samples, outputs).
     target : {"classes", "numbers"}, optional
-        What y means, where floating-point labels have few values.
+        Whether y holds classes or numbers; needed for floating-point labels with few values.
     classes : sequence of str, optional
         Names of the labels 0, 1, …; by default the labels themselves.
     samples : int, default 2000
-        Number of random samples to use, at least 20; the learning curve extrapolates. More than 5,000 are used by
-        features: products with 2,000 of them, or fewer where the memory budget has no room for so many.
+        Number of random samples to use, at least 20; the learning curve extrapolates beyond them. Above 5,000 samples
+        the kernel is approximated by its products with 2,000 of them, or fewer if memory is short.
     kinds : sequence of {"layers", "tangent", "last"}, optional
         Kernels to compare; by default "layers" and "tangent", the latter where its cost allows it.
     members : int, optional
         Number of random networks behind each kernel; by default what `kernel` chooses.
     trial : bool, optional
-        Whether to run a short training, too; by default where its cost in steps allows it.
+        Whether to run a short training as well; by default if its cost allows it.
     design : {"halves", "80:20"}, default "halves"
-        How that training divides the samples.
+        How the short training splits the samples.
     grain : Geometry or bool, default True
-        The family's geometry, whether to measure it, or neither; measured for inputs of at most 4,096 entries.
+        The family's geometry, or whether to measure it. It is measured only for inputs of at most 4,096 entries.
     seed : int, default 0
-        Networks, subsets and splits depend on it alone, and not on the order of the samples.
+        Networks, subsets and splits depend on this seed alone, and not on the order of the samples.
 
     Returns
     -------
     Learnability
-        The score, its error, and what stands behind it.
+        The score, its error, and the numbers behind it.
 
     Other Parameters
     ----------------
@@ -135,8 +136,8 @@ def learnability(
     Raises
     ------
     NetgrainError
-        For labels of one class, fewer than 20 samples, samples or features that are all the same, labels that may be
-        classes or numbers, NaN, and more samples than a kernel can hold.
+        If all labels are of one class, there are fewer than 20 samples, all samples or features are the same, labels
+        could be classes or numbers, values are NaN, or there are more samples than a kernel can hold.
 
     See Also
     --------
@@ -145,12 +146,12 @@ def learnability(
     Notes
     -----
     The prediction is for networks that are trained to fit, without augmentation. Where features must be learnt, a
-    kernel at initialisation underrates the network; a trial training that reaches more than the kernel beyond both
-    errors says so in ``warning``.
+    kernel at initialisation underrates the network. If a short trial training beats the kernel by more than both
+    errors, ``warning`` reports it.
 
     Examples
     --------
-    The sign of the first of two features, which a linear rule can tell:
+    The label is the sign of the first of two features, which a linear rule can learn:
 
     >>> X = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
     >>> make = lambda: nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))

@@ -38,22 +38,22 @@ class Place:
 def ranking(found: Sequence[Learnability], names: Sequence[str] | None = None) -> tuple[Place, ...]:
     """Networks by expected score, the best first.
 
-    Two networks cannot be told apart where their difference is within 1.645 errors of the samples of both together, or
-    within the margin of the track record. What both have in common, such as a task that is harder than kernels see,
-    does not count. Where every one of them had a trial training, scores combine it with the kernel, which ranks
-    networks better than the kernel alone.
+    Two networks cannot be told apart if their difference is within 1.645 times their combined sampling error, or within
+    the margin of the track record. Errors that both share, such as those of a task that is harder than kernels show, do
+    not count. If every network had a trial training, scores combine it with the kernel, which ranks networks better
+    than the kernel alone.
 
     Parameters
     ----------
     found : sequence of Learnability
-        On the same samples and labels.
+        Predictions for the same samples and labels.
     names : sequence of str, optional
         What to call them; by default the names of their families.
 
     Returns
     -------
     tuple of Place
-        One for each.
+        One place for each network.
 
     Raises
     ------

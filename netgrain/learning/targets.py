@@ -94,7 +94,7 @@ class Targets:
         Returns
         -------
         Targets
-            With the same classes.
+            The selected labels, with the same classes.
         """
         return Targets(self.values[rows], self.classes)
 
@@ -264,7 +264,7 @@ def _classes(y: Tensor) -> Targets:
     if len(names) == 1:
         raise NetgrainError(
             f"all {len(y)} samples have the label {names[0].item():g}; expected at least two classes: add samples of "
-            "another one."
+            "another class."
         )
     if len(names) > MOST_CLASSES or int(counts.max()) == 1:
         raise NetgrainError(

@@ -188,24 +188,24 @@ def trial_training(
     targets : Targets
         Their labels.
     design : {"80:20", "halves"}, default "halves"
-        How the samples are divided, and what is scored.
+        How the samples are split, and which part is scored.
     rates : tuple of float, optional
         Learning rates of Adam; by default two or four, as the cost model allows.
     steps : int, optional
         Updates for each rate; by default what the cost model allows, at least 150.
     kernel : Tensor of shape (samples, samples) or Features, optional
-        Of random networks, to compare with.
+        Kernel of random networks, to compare with.
     groups : Tensor of shape (samples,), optional
-        Samples that stay together.
+        Samples with the same number stay in the same part.
     seed : int, default 0
-        Of the division, the member and its batches.
+        Seed of the split, the member and its batches.
     progress : bool, optional
         Show a progress bar; by default on a terminal, after two seconds.
 
     Returns
     -------
     Trial
-        The best rate's score, and all of them.
+        The score of the best rate, and the scores of all rates.
 
     Raises
     ------

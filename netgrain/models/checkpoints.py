@@ -21,8 +21,8 @@ EXPECTED = "expected weights as .safetensors, or a state dict saved with torch.s
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """State dict of a checkpoint file, on the CPU.
 
-    Understands a bare state dict and the checkpoint of a training loop that holds it as
-    ``state_dict``, ``model_state_dict`` or ``model``. Nothing but tensors is read from the file.
+    Understands a bare state dict and the checkpoint of a training loop that holds it as ``state_dict``,
+    ``model_state_dict`` or ``model``. Only tensors are read from the file.
 
     Parameters
     ----------
@@ -32,9 +32,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     Returns
     -------
     dict of str to Tensor
-        Tensors by name, as they stand in the file. The prefixes ``module.`` and ``model.`` that
-        wrappers leave in names are removed where a model does not have them, when the weights are
-        copied into it.
+        Tensors by name, as in the file. The prefixes ``module.`` and ``model.`` that wrappers leave in names are
+        removed where a model does not have them, when the weights are copied into it.
 
     Raises
     ------

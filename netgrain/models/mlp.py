@@ -30,7 +30,7 @@ class MLP(ImageModel):
     depth : int, default 2
         Number of hidden layers; 0 is one linear map.
     features : int, optional
-        Number of columns of a table; `channels` and `image_size` do not count then.
+        Number of columns of a table; `channels` and `image_size` are then ignored.
 
     Raises
     ------

@@ -119,37 +119,36 @@ def load_model(
     norm: str | None = None,
     features: int | None = None,
 ) -> ModelSpec:
-    """Family of networks that a text describes.
+    """Family of networks described by a string such as ``"lenet:width=0.5"``.
 
     Parameters
     ----------
     spec : str
-        A built-in name (``mlp``, ``lenet``, ``smalllenet``, ``vgg11``, ``resnet18`` or ``vit``, in
-        any case), ``path/file.py:name`` or ``package.module:name`` for a class or function that
-        returns a module, or ``timm:NAME`` with timm's random initialisation. Each may be followed
-        by ``:key=value,...``; values are read as whole numbers, numbers, true, false, none, else as
-        words.
+        A built-in name (``mlp``, ``lenet``, ``smalllenet``, ``vgg11``, ``resnet18`` or ``vit``, in any case),
+        ``path/file.py:name`` or ``package.module:name`` for a class or function that returns a module, or ``timm:NAME``
+        with timm's random initialisation. Each may be followed by ``:key=value,...``; values are read as integers,
+        numbers, true, false or none, otherwise as words.
     channels, image_size, outputs : int, optional
-        Sizes that fill in what the text leaves open.
+        Sizes, if `spec` does not set them.
     width : float, optional
-        Multiple of the hidden sizes, if the text leaves it open.
+        Factor on the hidden sizes, if `spec` does not set it.
     activation : str or callable, optional
-        Activation, if the text leaves it open.
+        Activation, if `spec` does not set it.
     norm : str, optional
-        Normalisation, if the text leaves it open.
+        Normalisation, if `spec` does not set it.
     features : int, optional
-        Columns of a table, if the text leaves it open.
+        Number of columns of a table, if `spec` does not set it.
 
     Returns
     -------
     ModelSpec
-        A callable that returns a fresh module each time. Your own callables get those of the
-        arguments that they have a parameter for.
+        A callable that returns a fresh module each time. Your own callables receive only the arguments that they have a
+        parameter for.
 
     Raises
     ------
     NetgrainError
-        If there is no such model, or it does not take an option of the text.
+        If there is no such model, or it does not accept an option in `spec`.
 
     See Also
     --------

@@ -28,7 +28,7 @@ def engine(text: str = "processes", workers: int | None = None, address: str | N
         ``"local"``, ``"processes"``, ``"ray"`` or ``"slurm"``, with options after a colon:
         ``"processes:deadline=600"``, ``"ray:gpus=1"``.
     workers : int, optional
-        Number of units at a time; by default as many as the engine finds room for.
+        Number of units (pieces of work) to run at once; by default as many as the engine has room for.
     address : str, optional
         Address of a running Ray cluster, such as ``"10.0.0.1:6379"``.
 

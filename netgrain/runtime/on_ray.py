@@ -50,14 +50,14 @@ class Ray:
     Parameters
     ----------
     workers : int, default 0
-        Number of units at a time; 0 stands for the number of processors of the cluster.
+        Number of units to run at once; 0 means the number of processors of the cluster.
     address : str, optional
         ``"HOST:PORT"`` of a running cluster of which this machine is a node, or ``"auto"``; by
         default a cluster is started here, and ends with this process.
     deadline : float, optional
-        Seconds after which a unit counts as hung and is begun anew. By default, a unit that takes
-        ten times as long as the slowest so far, and at least two minutes, is sent once more, and
-        the first answer counts: a unit that is only long is never given up.
+        Seconds after which a unit is treated as hung and restarted. By default, a unit that takes ten times as long as
+        the slowest so far, and at least two minutes, is submitted a second time and the first result is used, so a unit
+        that is merely slow is never abandoned.
     gpus : float, default 0.0
         Number of GPUs for each unit.
     name : str, default "ray"

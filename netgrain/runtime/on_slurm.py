@@ -32,8 +32,7 @@ LOOK_EVERY = {"slurm": 2.0, "local": 0.1}  # seconds
 class Slurm:
     """An engine that runs units in jobs of a SLURM cluster; extra ``[slurm]``.
 
-    Each job takes several units. What a failed, preempted or timed-out job leaves is submitted
-    again.
+    Each job takes several units. Units that a failed, preempted or timed-out job did not finish are submitted again.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class Slurm:
     gpus : float, default 0.0
         Number of GPUs of a job.
     folder : str, default ".netgrain-jobs"
-        A folder that all nodes see; made if it does not exist.
+        A folder that all nodes share; created if missing.
     cluster : {"slurm", "local"}, default "slurm"
         ``"local"`` runs the jobs on this machine, to try it out.
     name : str, default "slurm"

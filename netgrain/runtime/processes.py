@@ -47,11 +47,11 @@ class Processes:
     Parameters
     ----------
     workers : int, default 0
-        Number of processes; 0 stands for the number of cores.
+        Number of processes; 0 means the number of cores.
     deadline : float, optional
-        Seconds after which a unit counts as hung; by default never.
+        Seconds after which a unit is treated as hung; by default no limit.
     attempts : int, default 5
-        Number of times that a unit is begun before the run fails.
+        Number of times to start a unit before the run fails.
     name : str, default "processes"
         Name of the engine.
 

@@ -47,7 +47,7 @@ def hardware() -> dict[str, Any]:
 class RunFolder:
     """A folder that belongs to one run, locked while a process writes to it.
 
-    Make one with `RunFolder.create`, or look at one with `RunFolder.open`.
+    Create one with `RunFolder.create`, or read one with `RunFolder.open`.
 
     Parameters
     ----------
@@ -100,13 +100,13 @@ class RunFolder:
         Parameters
         ----------
         path : str or Path
-            The folder; made if it does not exist.
+            The folder; created if missing.
         experiment : str
             Name of the computation.
         scale : str
             Its size, in a word.
         config : mapping
-            All that the results depend on, as JSON values.
+            Everything that the results depend on, as JSON values.
         resume : bool
             Whether to continue a run of the same experiment, scale and configuration.
 
@@ -142,7 +142,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Open a run to look at; nothing in it is changed.
+        """Open a run for reading; nothing in it is changed.
 
         Parameters
         ----------
@@ -217,20 +217,20 @@ class RunFolder:
         return Outcome(header["numbers"], arrays)
 
     def store(self, unit: Unit, outcome: Outcome) -> None:
-        """Write the file of a unit, whole or not at all.
+        """Write the file of a unit, atomically.
 
         Parameters
         ----------
         unit : Unit
             A unit.
         outcome : Outcome
-            What it gave back.
+            Its result.
         """
         header = {"config": dict(unit.config), "numbers": outcome.numbers, "run": self._run}
         write_packed(self.unit_file(unit), "unit", header, outcome.arrays)
 
     def note_seconds(self, unit: Unit, seconds: float) -> None:
-        """Keep the processor time of a unit.
+        """Store the processor time of a unit.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class RunFolder:
         return sum(found.values())
 
     def write_json(self, name: str, content: Any) -> Path:
-        """Write a file with JSON values, whole or not at all.
+        """Write a file with JSON values, atomically.
 
         Parameters
         ----------

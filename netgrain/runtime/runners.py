@@ -31,15 +31,15 @@ class WrappedEngine:
 
 
 class Runner(WrappedEngine):
-    """An engine that keeps what it finishes in a run folder.
+    """An engine that stores finished units in a run folder.
 
-    Units that the folder holds already are read, the others run on another engine. Pass it to any
-    function with an `engine` parameter.
+    Units that are already in the folder are read from it; the others run on another engine. Pass it to any function
+    with an `engine` parameter.
 
     Parameters
     ----------
     folder : RunFolder
-        Where outcomes are kept.
+        Where outcomes are stored.
     engine : Engine, optional
         Where missing units run; `Local` by default.
     progress : bool, optional

@@ -22,7 +22,7 @@ class Unit:
     Parameters
     ----------
     config : mapping from str to JSON value
-        All that the result depends on.
+        Everything that the result depends on.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a unit gives back.
+    """The result of a unit.
 
     Parameters
     ----------
@@ -49,8 +49,7 @@ class Outcome:
     arrays : dict from str to Tensor
         Tensors of any shape.
     seconds : float, default 0.0
-        Processor time. A run folder keeps it beside the unit's file, which is the same wherever it
-        was made.
+        Processor time. A run folder stores it outside the unit's file, so that the file is identical on any machine.
     """
 
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +61,7 @@ Work = Callable[[Mapping[str, Any]], Outcome]
 
 
 class Engine(Protocol):
-    """What every engine has: the one door through which independent work goes.
+    """Interface of all engines, which run independent units of work.
 
     Any object with these three members is an engine. Units are independent and can be repeated, so
     it may run them anywhere, in any order, and again after a failure.
@@ -86,10 +85,10 @@ class Engine(Protocol):
         work : callable
             Takes the configuration of a unit and returns its `Outcome`.
         units : sequence of Unit
-            The units, in the order in which they should be begun.
+            The units, in the order in which to start them.
         ahead : int, optional
-            No unit is begun while one that is so many places before it is unfinished, so that a
-            reader who wants the outcomes in order needs bounded memory.
+            Do not start a unit while one that is this many places before it is unfinished, so that collecting the
+            outcomes in order needs bounded memory.
 
         Yields
         ------

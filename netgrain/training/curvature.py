@@ -65,7 +65,7 @@ def loss_curvature(
     Parameters
     ----------
     models : Module or sequence of Module
-        Networks in eval mode. They are left as they are found.
+        Networks in eval mode. They are not changed.
     X : Tensor of shape (samples, *input_shape)
         Where the curvature is taken.
     y : Tensor of shape (samples,) or (samples, outputs)
@@ -74,10 +74,11 @@ def loss_curvature(
         With one output ``"cross-entropy"`` is the logistic loss of labels 0 and 1; a callable maps
         ``(outputs, y)`` to a scalar that is a sum over samples.
     train : tuple of Tensor, optional
-        The data (X, y) whose loss moves the weights, for rates in time; the samples themselves by
-        default.
+        The training data (X, y) whose loss moves the weights, needed for rates of change in time; the samples
+        themselves by default.
     vectors : int, optional
-        Random vectors for Frobenius norms; 32, or all d coordinates up to d = 128, and then exact.
+        Number of random vectors for Frobenius norms; 32 by default. Up to d = 128 all d coordinates are used, which is
+        exact.
     seed : int, default 0
         Of the random vectors.
 
@@ -89,7 +90,7 @@ def loss_curvature(
     Raises
     ------
     NetgrainError
-        If a callable loss is no sum over samples, or samples and labels do not fit.
+        If a callable loss is not a sum over samples, or samples and labels do not match.
 
     See Also
     --------

@@ -127,9 +127,9 @@ class Evolution:
     differentiation : str
         How b was computed: forward over reverse, reverse over reverse, or by hand (one hidden layer).
     labels_used : bool
-        False if the labels drop out and were not looked at.
+        False if the labels drop out of the formula and were not used.
     dense_M : Tensor of shape (d, d), optional
-        M, where the rows were too many to keep.
+        M itself, if there were too many rows to keep.
 
     See Also
     --------
@@ -224,7 +224,7 @@ class Evolution:
         Parameters
         ----------
         other : Geometry, Delta, Evolution or Tensor of shape (d, d)
-            A tensor counts as exact.
+            A tensor is treated as exact.
         paired : bool, default False
             Whether both are made of the same members; with ``self.G`` they always are.
 
@@ -250,8 +250,7 @@ class Evolution:
     def corr_projected(self, S: Geometry | Tensor) -> Estimate:
         """Correlation of Δ with G S G, where G is that of the same members.
 
-        The noise of Δ and of both factors G is removed. With a G that you know better, use
-        ``corr(G.project(S))``.
+        The noise of Δ and of both factors G is removed. If you have a more accurate G, use ``corr(G.project(S))``.
 
         Parameters
         ----------
@@ -273,7 +272,7 @@ class Evolution:
     # --- files ------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Write the evolution to one safetensors file, whole or not at all.
+        """Write the evolution to one safetensors file, atomically.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ def average_evolution(
     X : Tensor of shape (samples, *input_shape)
         The training set, which θ̇ sees as a whole.
     y : Tensor, optional
-        Labels: real numbers, or classes. They may be left out where they drop out (see Notes).
+        Labels: real numbers, or classes. Not needed where they drop out of the formula (see Notes).
     loss : {"sse", "cross-entropy"} or callable, default "sse"
         ``"sse"`` is ½Σ‖f − y‖², with classes made one-hot; ``"cross-entropy"`` is summed over samples
         (the logistic loss of labels 0 and 1 if there is one output); a callable maps
@@ -99,8 +99,8 @@ def average_evolution(
     probes : int, optional
         Points per network.
     antithetic : bool, optional
-        Whether a last linear layer counts with its weights ω and with −ω, at no extra cost: by
-        default where its law is found to allow that; True if you vouch for it; False never.
+        Whether to average over the weights ω and −ω of a last linear layer, at no extra cost. By default only if
+        netgrain finds their distribution symmetric; True if you know that it is; False never.
     integrate : bool, default True
         Whether to average exactly over all ω, for networks with one hidden layer (ReLU or linear)
         under ``"sse"``.
@@ -130,7 +130,7 @@ def average_evolution(
     Raises
     ------
     NetgrainError
-        If labels are needed and missing, or if nothing moves.
+        If labels are needed and missing, or if no weight moves.
 
     Warns
     -----
@@ -144,8 +144,8 @@ def average_evolution(
 
     Notes
     -----
-    With ω and −ω together, the labels drop out under ``"sse"``. In many dimensions this makes Δ
-    known: the noise of sampled output weights is √d times as large as Δ in every member.
+    With ω and −ω together, the labels drop out under ``"sse"``. In many dimensions this makes Δ measurable: without it,
+    the noise of sampled output weights is √d times as large as Δ in every member.
 
     For ReLU networks Δ is the mean of the derivative, as the paper defines it. Units that switch on
     or off at x add a term to dG/dt of the ensemble that no single member shows; Δ does not contain it.
@@ -240,8 +240,8 @@ def evolution_of(
     Parameters
     ----------
     models : Module or sequence of Module
-        Networks in eval mode. They are left as they are found. Parameters with
-        ``requires_grad=False`` do not move (unless none has it).
+        Networks in eval mode. They are not changed. Parameters with ``requires_grad=False`` do not move (unless none
+        has it).
     X : Tensor of shape (samples, *input_shape)
         The training set, which moves the weights.
     y : Tensor of shape (samples,) or (samples, outputs)
@@ -255,7 +255,7 @@ def evolution_of(
     probes : int, optional
         Points per network; all samples of a data set, 8 points of a Gaussian.
     seed : int, default 0
-        Of the points.
+        Seed of the points.
     progress : bool, optional
         Show a progress bar; by default on a terminal, after two seconds.
 

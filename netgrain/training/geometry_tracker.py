@@ -69,7 +69,7 @@ class GeometryTracker(Tracker):
     S : Geometry or Tensor of shape (d, d), optional
         The data covariance, ``ng.data_covariance(X)``.
     G0 : Geometry, optional
-        A better known geometry at initialisation, such as ``ng.average_geometry(make, …)``; it counts as
+        A better known geometry at initialisation, such as ``ng.average_geometry(make, …)``; it is treated as
         independent of the models.
     output : {"all", "mean"}, int, ("diff", int, int) or callable, default "all"
         Outputs whose gradients count.
@@ -148,7 +148,7 @@ class GeometryTracker(Tracker):
         return found
 
     def measure(self) -> Geometry:
-        """The geometry of the models as they are now, kept nowhere."""
+        """The geometry of the models as they are now; it is not stored."""
         with steady(self.models, self.seed):
             return geometry_of(
                 self.models,
@@ -256,7 +256,7 @@ class GeometryTracker(Tracker):
         G0: Geometry | None = None,
         output: Output = "all",
     ) -> GeometryTracker:
-        """Resume the history of a file, with the models as trained so far.
+        """Resume from the history in a file, with the models as trained so far.
 
         Parameters
         ----------

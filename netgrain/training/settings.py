@@ -31,7 +31,7 @@ class Settings:
     lr : float
         Learning rate.
     momentum : float
-        Of SGD, in [0, 1).
+        Momentum of SGD, in [0, 1).
     weight_decay : float
         Added to the gradient, times the weights.
     steps : int
@@ -39,8 +39,8 @@ class Settings:
     batch : int or None
         Samples per update; None (or at least all samples) is full batch.
     microbatch : int or None
-        Add the gradients of an update up over slices of so many samples, so that a large batch fits into memory. The
-        update is that of the whole batch up to rounding. Not for networks with batch norm; dropout draws a mask for
+        Accumulate the gradients of an update over slices of this many samples, so that a large batch fits into memory.
+        The update is that of the whole batch up to rounding. Not for networks with batch norm; dropout draws a mask for
         each slice.
     decay : {"linear"} or None
         ``"linear"``: step t of T has learning rate lr·(1 − t/T).
@@ -50,19 +50,19 @@ class Settings:
         Mean cross-entropy over the batch; ½Σ(f − y)² summed over the batch; its mean over the batch. For the
         last two integer labels mean one-hot targets.
     label_smoothing : float
-        Of cross-entropy.
+        Label smoothing of cross-entropy, in [0, 1).
     replacement : bool
         Draw every batch anew from all samples instead of going through them.
     stop_at_loss : float or None
-        End training once the loss is at most that: the loss of the step for full batch, the mean over the
-        last n // batch steps (one epoch) for minibatches, both before the update of their step.
+        End training once the loss is at most this value: the loss of the step for full batch, the mean over the last n
+        // batch steps (one epoch) for minibatches, both before the update of their step.
     stop_every : int or None
-        With it `stop_at_loss` looks at the loss over all samples, every so many steps, so that trainings at
-        different speeds end at the same loss.
+        Check `stop_at_loss` against the loss over all samples, once in this many steps, so that trainings at different
+        speeds end at the same loss.
     snapshots : tuple of int
-        Numbers of updates after which weights are kept (0: as initialised).
+        Numbers of updates after which to save the weights (0: as initialised).
     log_every : int
-        Steps between looks at the weights (are they finite?) and, off the CPU, at the loss.
+        Steps between checks that the weights are finite and, on other devices than the CPU, that the loss is.
 
     Examples
     --------
@@ -147,12 +147,12 @@ class Settings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trained:
-    """What training one member gave. Tensors are on the CPU.
+    """Result of training one member. Tensors are on the CPU.
 
     Attributes
     ----------
     member : int
-        Number of the member.
+        Index of the member.
     state : dict of str to Tensor
         Every parameter and buffer by name.
     snapshots : dict of int to dict
@@ -160,9 +160,9 @@ class Trained:
     losses : Tensor of shape (steps,)
         Training loss of each step before its update, in float64.
     steps : int
-        Updates that were made.
+        Number of updates made.
     reached : bool or None
-        Whether ``stop_at_loss`` was met; None: not asked for.
+        Whether ``stop_at_loss`` was met; None if it was not set.
     diverged : bool
         A loss or weight was not finite, and training ended there.
     train_accuracy : float
@@ -170,7 +170,7 @@ class Trained:
     seconds : float
         Time it took.
     how : str
-        "loop", "vmapped", or why it was a loop after all.
+        "loop", "vmapped", or the reason for falling back to a loop.
     distance : float
         ‖θ_t − θ_0‖, how far the trained parameters are from their initialisation; NaN when diverged.
     """
@@ -195,7 +195,7 @@ class Trained:
         model : torch.nn.Module
             A member of the family.
         step : int, optional
-            Those of the snapshot after so many updates instead of the last ones.
+            Use the snapshot after this many updates instead of the final weights.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class Trained:
         make : callable
             The family.
         step : int, optional
-            The weights of the snapshot after so many updates instead of the last ones.
+            Use the snapshot after this many updates instead of the final weights.
 
         Returns
         -------
@@ -256,8 +256,8 @@ class Trained:
 def minibatch_order(samples: int, *, seed: int, i: int, epoch: int, replacement: bool = False) -> Tensor:
     """Order in which a member sees the samples in one epoch.
 
-    A function of the arguments alone. An epoch is samples // batch steps; the short rest is dropped, and another rest
-    in the next epoch.
+    The order depends on the arguments alone. An epoch has samples // batch steps; the incomplete last batch is dropped,
+    and holds other samples in each epoch.
 
     Parameters
     ----------
@@ -266,11 +266,11 @@ def minibatch_order(samples: int, *, seed: int, i: int, epoch: int, replacement:
     seed : int
         Seed of the training.
     i : int
-        Number of the member.
+        Index of the member.
     epoch : int
         Number of the epoch.
     replacement : bool, default False
-        Draw every place from all samples.
+        Draw every index from all samples, with replacement.
 
     Returns
     -------

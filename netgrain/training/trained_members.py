@@ -66,14 +66,14 @@ def train(
     settings : Settings
         How a member is trained.
     members : int or sequence of int
-        The first so many, or these.
+        Number of members to train, or the indices of the members.
     seed : int, default 0
         Member i depends on ``(seed, i)`` only.
 
     Returns
     -------
     list of Trained
-        In the order asked for.
+        One per member, in the order of `members`.
 
     Other Parameters
     ----------------
@@ -158,7 +158,7 @@ def train_member(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
 ) -> Trained:
-    """Train member i of a family; everything random is a function of (seed, i).
+    """Train member i of a family; all randomness depends on (seed, i) only.
 
     Parameters
     ----------
@@ -173,14 +173,14 @@ def train_member(
     seed : int
         Seed of the family.
     i : int
-        Number of the member.
+        Index of the member.
     regularizer : Regularizer, optional
-        It changes as it is used: make a new one for each member.
+        It changes during training, so make a new one for each member.
     device : torch.device or str, default "cpu"
         Where to train.
     checkpoint : str or Path, optional
-        Save the run there; a run that was killed anywhere resumes from the last save to the same bits. A
-        file of another run (settings, seed, member, data, architecture) is refused.
+        Save the run there; a run that was killed resumes from the last save, with bit-identical results. A file of
+        another run (settings, seed, member, data, architecture) is an error.
     checkpoint_every : int, default 100
         Steps between saves.
 

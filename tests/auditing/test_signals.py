@@ -150,7 +150,7 @@ def test_the_words_within_the_error_are_named() -> None:
         (torch.ones(2, 2), {"input_shape": (4,)}, r"the signal has shape \(2, 2\), input_shape is \(4,\)"),
         (torch.ones(3), {"G": DIAGONAL}, r"signal has shape \(3,\), the geometry is for inputs of shape \(4,\)"),
         (torch.ones(3), {}, r"failed on inputs of shape \(3,\)|expects 4 features"),
-        (torch.ones(4), {"G": DIAGONAL, "members": 3}, "members= belongs to making G, and a G was given"),
+        (torch.ones(4), {"G": DIAGONAL, "members": 3}, "members= belongs to making G, but you passed G as well"),
         (torch.ones(4, dtype=torch.complex64), {}, "expected an array of real numbers"),
         (np.array(["a"]), {}, r"the signal is ndarray; expected an array of numbers"),
         (torch.ones(2), {"G": Geometry.from_matrix(torch.zeros(2, 2))}, "the geometry is zero"),

@@ -82,7 +82,7 @@ def test_labels_may_be_numbers_or_missing() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: Dataset(torch.zeros(3, 2)).labels, "data has no labels, and they are needed here"),
+        (lambda: Dataset(torch.zeros(3, 2)).labels, "data has no labels, but they are needed here"),
         (lambda: data.balanced(Dataset(torch.zeros(3, 2)), 1), "data has no labels"),
         (lambda: data.as_binary(Dataset(torch.zeros(3, 2), torch.rand(3)), {1}), "labels of data are numbers"),
         (lambda: Split(toy(), Dataset(toy().X)), "training part are classes, those of the test part none"),

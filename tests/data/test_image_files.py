@@ -125,8 +125,8 @@ IMAGES = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
         (idx_bytes(IMAGES)[:10], "expected 16 bytes of header, found 10"),
         (idx_bytes(IMAGES)[:-1], "expected 34 bytes .* found 33"),
         (idx_bytes(IMAGES) + b"x", "expected 34 bytes .* found more"),
-        (bytes((0, 0, 8, 3)) + struct.pack(">3I", 2**31, 2**31, 4), "announces"),
-        (bytes((0, 0, 8, 3)) + struct.pack(">3I", 0, 3, 3), "announces"),
+        (bytes((0, 0, 8, 3)) + struct.pack(">3I", 2**31, 2**31, 4), "declares shape"),
+        (bytes((0, 0, 8, 3)) + struct.pack(">3I", 0, 3, 3), "declares shape"),
     ],
 )
 def test_damaged_idx_files(content: bytes, words: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:

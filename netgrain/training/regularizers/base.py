@@ -30,7 +30,7 @@ class LossEvaluation:
 
 
 class Regularizer:
-    """A drop-in regulariser for any training loop, to be added to others with +.
+    """A drop-in regulariser for any training loop; combine several with +.
 
     ``backward`` replaces ``criterion(model(x), y).backward()``::
 
@@ -39,12 +39,13 @@ class Regularizer:
 
     It adds the gradient of the regularised objective to ``.grad`` and returns the plain loss of the batch, detached.
     The order is fixed: noise on inputs, forward pass, noise on labels, criterion, penalties; SAM evaluates all of that
-    twice with the same draws. Randomness comes from a generator of its own, so that the global one is left alone.
+    twice with the same random numbers. Each regulariser has its own random generator, so torch's global one is not
+    changed.
 
     Parameters
     ----------
     strength : float
-        How strong it is; 0 switches it off.
+        Strength of the regularisation; 0 switches it off.
     seed : int, default 0
         Seed of its own generator.
 

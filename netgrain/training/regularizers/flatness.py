@@ -11,7 +11,7 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer
 class GradientNorm(Regularizer):
     """Penalty on the gradient of the loss, α·‖∇L‖².
 
-    Of the loss of the batch with respect to the parameters that are trained.
+    The gradient is that of the batch loss with respect to the trained parameters.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class GradientNorm(Regularizer):
 class SAM(Regularizer):
     """Sharpness-aware minimisation: the gradient at θ + ρ·g/‖g‖.
 
-    g is the gradient at θ, so that L + ρ‖g‖ + O(ρ²) is minimised. Together with penalties it is their sum with the loss
-    that is evaluated uphill. Two forward and backward passes a step; running statistics of batch norm count the first
-    one only.
+    g is the gradient at θ, so that L + ρ‖g‖ + O(ρ²) is minimised. If combined with penalties, SAM uses the sum of loss
+    and penalties. Each step takes two forward and backward passes; only the first updates the running statistics of
+    batch norms.
 
     Parameters
     ----------

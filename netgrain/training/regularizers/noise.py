@@ -52,7 +52,8 @@ class LabelNoise(Regularizer):
     """Noise on the labels, fresh in every step.
 
     Labels are replaced by a random class with probability p, which may be the right one; targets that are real numbers
-    become y + p·N(0, I). Labels that are wrong once and for all are memorised, and then complexity goes up, not down.
+    become y + p·N(0, I). Fixed wrong labels, by contrast, are memorised, which raises complexity instead of lowering
+    it.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer, Sta
 class L2(Regularizer):
     """Weight decay as a penalty, λ·‖θ‖² over all trained parameters.
 
-    Biases count, too. It bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
+    Biases are included. The penalty bounds the complexity of a network with L layers: GC ≤ Π‖W‖² ≤ (Σ‖W‖²/L)^L.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class L2(Regularizer):
 class SpectralNorm(Regularizer):
     """Penalty on spectral norms, (λ/2)·Σ σ_max(W)².
 
-    Over all weights with two or more axes, filters as the matrix (outputs, everything else). σ_max is followed by one
-    step of power iteration a call, from where the last call left it. It bounds the complexity:
-    GC ≤ (smallest width)·Π σ_max².
+    Over all weights with two or more axes, filters as the matrix (outputs, everything else). Each call updates σ_max by
+    one step of power iteration, starting from the last call. The penalty bounds the complexity: GC ≤ (smallest width)·Π
+    σ_max².
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from netgrain.training.regularizers.base import LossEvaluation, Regularizer, bat
 class GeometricComplexity(Regularizer):
     """Penalty on slopes, λ·GC = λ·(1/n) Σ ‖J(x)‖² on the batch.
 
-    Unbiased, from random sign vectors v: ‖Jᵀv‖², a backward pass each. With batch norm in train mode samples see each
-    other and have no Jacobian of their own: the penalty is then that of the network with its running statistics, for
-    one more forward pass.
+    Estimated without bias by ‖Jᵀv‖² for random sign vectors v, one backward pass each. With batch norm in train mode
+    samples see each other and have no Jacobian of their own: the penalty is then computed with the running statistics,
+    which takes one more forward pass.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Jacobian(GeometricComplexity):
     strength : float
         λ.
     vectors : int or None, default 1
-        Random vectors per step; None: exactly, one backward pass per output.
+        Number of random vectors per step; None computes the penalty exactly, with one backward pass per output.
     seed : int, default 0
         Seed of its own generator.
 
