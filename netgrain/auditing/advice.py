@@ -23,6 +23,7 @@ from netgrain.auditing.paired_gains import FEWEST_MEMBERS, Gain, Judged, Paired,
 from netgrain.families.members import Family
 from netgrain.families.prepared import prepared
 from netgrain.geometry.estimate import Estimate
+from netgrain.geometry.spectrum import FULL_LIMIT
 from netgrain.geometry.value import Geometry
 from netgrain.learning.learning_curves import LearningCurve
 from netgrain.learning.outcome import Learnability
@@ -230,8 +231,8 @@ def _tried(change: Change, plain: Judged, over: Paired) -> Gain:
 
 def aligned_changes(make: Family, over: Paired, G: Geometry | None) -> Iterator[Change]:
     """`align`, fitted on the labels of one half for the other."""
-    if G is None or not over.targets.classes or G.d != over.X[0].numel():
-        return
+    if G is None or not over.targets.classes or G.d != over.X[0].numel() or G.d > FULL_LIMIT:
+        return  # of larger inputs nobody looks at all directions
     turned: list[nn.Module] = []
     for rows in (over.choosing, over.measuring):
         try:

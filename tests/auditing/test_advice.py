@@ -95,6 +95,9 @@ def test_align_is_offered_only_where_it_helps(monkeypatch: pytest.MonkeyPatch) -
     assert list(aligned_changes(dense, over, G)) == []  # no direction carries the label
     easy = paired(Z, (Z[:, 0, 0, 0] > 0).long(), members=4, samples=300)
     (change,) = aligned_changes(dense, easy, G)
+    monkeypatch.setattr(sys.modules[advise.__module__], "FULL_LIMIT", 15)
+    assert list(aligned_changes(dense, easy, G)) == []  # an input with too many directions to look at
+    monkeypatch.undo()
     assert change.choosing is not None
     turns = [member(make, 0, 0).front.reflections for make in (change.family, change.choosing)]
     assert turns[0].shape != turns[1].shape or not torch.equal(*turns)  # each fitted to the labels of another half
