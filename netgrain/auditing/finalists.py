@@ -19,7 +19,7 @@ from netgrain.auditing.paired_gains import Gain, Paired, error_of_mean
 from netgrain.families.members import Family
 from netgrain.families.reading import read
 from netgrain.families.sizes import operations
-from netgrain.learning.trials import BATCH, FEW_RATES, FEWEST_STEPS, OVERHEAD, RATES, STEPS, trial_answers
+from netgrain.learning.trials import BATCH, FEW_RATES, FEWEST_STEPS, OVERHEAD, RATES, STEPS, trial_training
 from netgrain.runtime.errors import NetgrainError
 
 BUDGET = 1e12  # operations of all trainings: about half a minute of one core
@@ -129,7 +129,7 @@ def _step(family: Family, over: Paired) -> float:
 def trained_goodness(family: Family, over: Paired, how: Steps) -> Tensor:
     """What each sample adds to a score, (samples,); NaN for those that train."""
     rates, steps = how
-    found = trial_answers(
+    found = trial_training(
         family, over.X, over.targets, rates=rates, steps=steps, groups=over.groups, seed=over.seed, progress=False
     )
     # features may be good though the network cannot use them, and a network may lack the steps that its features need

@@ -397,4 +397,4 @@ def _tried(
         if steps < FEWEST_STEPS:
             return None, f"its cost allows {steps} steps for each rate, and {FEWEST_STEPS} are needed; pass trial=True"
     tried = trial_training(make, X, targets, design=design, kernel=kernel, groups=groups, seed=seed, progress=False)
-    return tried, ""
+    return tried.trial, ""

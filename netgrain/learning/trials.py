@@ -176,7 +176,7 @@ def trial_training(
     groups: Tensor | None = None,
     seed: int = 0,
     progress: bool | None = None,
-) -> Trial:
+) -> TrialAnswers:
     """Train a member for a few steps at several rates, and score it on other samples.
 
     Parameters
@@ -204,42 +204,14 @@ def trial_training(
 
     Returns
     -------
-    Trial
-        The score of the best rate, and the scores of all rates.
+    TrialAnswers
+        The trial at its best rate, and what it predicts sample by sample.
 
     Raises
     ------
     NetgrainError
         If the network does not fit the labels, or training diverges at every rate.
     """
-    return trial_answers(
-        make,
-        X,
-        targets,
-        design=design,
-        rates=rates,
-        steps=steps,
-        kernel=kernel,
-        groups=groups,
-        seed=seed,
-        progress=progress,
-    ).trial
-
-
-def trial_answers(
-    make: Family,
-    X: Tensor,
-    targets: Targets,
-    *,
-    design: Design = "halves",
-    rates: tuple[float, ...] | None = None,
-    steps: int | None = None,
-    kernel: Tensor | Features | None = None,
-    groups: Tensor | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> TrialAnswers:
-    """`trial_training` with what it predicts sample by sample."""
     if design not in DESIGNS:
         raise NetgrainError(f"design expects {' or '.join(map(repr, DESIGNS))}, found {design!r}.")
     reading = read(make, X.shape[1:], seed)

@@ -123,14 +123,14 @@ def test_one_that_diverges_is_no_advice_and_a_network_that_does_is_as_good_as_gu
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     over = paired(X, Y, members=4, samples=100)
-    real, calls = finalists.trial_answers, iter([True, False, True])
+    real, calls = finalists.trial_training, iter([True, False, True])
 
     def failing(*args: object, **options: object) -> object:
         if next(calls):
             raise NetgrainError("diverged")
         return real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(finalists, "trial_answers", failing)
+    monkeypatch.setattr(finalists, "trial_training", failing)
     found = finals(make, [(change("good"), told(0.1)), (change("bad"), told(0.0))], over, budget=None)
     assert found.failed == ("bad",)
     assert list(found.gains) == ["good"]

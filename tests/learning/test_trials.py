@@ -1,6 +1,7 @@
 """Trial trainings on tasks with a known answer; both designs, groups, edges of the grid, the cost model."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,10 @@ from netgrain.runtime.errors import NetgrainError
 from netgrain.runtime.randomness import generator_for
 
 
+def trial(*args: Any, **options: Any) -> Trial:
+    return trial_training(*args, **options).trial
+
+
 def mlp(outputs: int = 2) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, outputs))
 
@@ -27,12 +32,12 @@ def samples(n: int = 300) -> Tensor:
 def test_a_linear_label_is_learnt_and_a_shuffled_one_is_not(design: str) -> None:
     X = samples()
     y = (X[:, 0] > 0).long()
-    learnt = trial_training(mlp, X, targets_of(y), design=design, rates=(1e-3, 1e-2), steps=150)  # type: ignore[arg-type]
+    learnt = trial(mlp, X, targets_of(y), design=design, rates=(1e-3, 1e-2), steps=150)  # type: ignore[arg-type]
     assert learnt.score > 0.9
     assert learnt.fitted
     assert learnt.trained_on == (240 if design == "80:20" else 150)
     shuffled = targets_of(y[torch.randperm(300, generator=torch.Generator().manual_seed(1))])
-    lost = trial_training(mlp, X, shuffled, design=design, rates=(1e-3, 1e-2), steps=150)  # type: ignore[arg-type]
+    lost = trial(mlp, X, shuffled, design=design, rates=(1e-3, 1e-2), steps=150)  # type: ignore[arg-type]
     assert abs(lost.score - 0.5) < 3 * lost.score.stderr
 
 
@@ -40,7 +45,7 @@ def test_a_linear_label_is_learnt_and_a_shuffled_one_is_not(design: str) -> None
 def test_numbers_are_learnt_on_their_own_scale(design: str) -> None:
     X = samples()
     y = 1000 + 30 * X[:, 0].relu()
-    found = trial_training(lambda: mlp(1), X, targets_of(y), design=design, rates=(1e-2,), steps=300)  # type: ignore[arg-type]
+    found = trial(lambda: mlp(1), X, targets_of(y), design=design, rates=(1e-2,), steps=300)  # type: ignore[arg-type]
     assert found.measure == "R²"
     assert found.score > 0.9
 
@@ -49,8 +54,8 @@ def test_it_sees_what_must_be_learnt() -> None:
     """The product of two signs among six features: a training finds it, and more steps find it better."""
     X = samples(400)
     targets = targets_of((X[:, 0] * X[:, 1] > 0).long())
-    long = trial_training(mlp, X, targets, rates=(1e-2,), steps=300)
-    short = trial_training(mlp, X, targets, rates=(1e-2,), steps=2)
+    long = trial(mlp, X, targets, rates=(1e-2,), steps=300)
+    short = trial(mlp, X, targets, rates=(1e-2,), steps=2)
     assert long.score > 0.85
     assert long.score > short.score
     assert not short.fitted
@@ -60,25 +65,25 @@ def test_it_sees_what_must_be_learnt() -> None:
 def test_the_same_seed_gives_the_same_trial_and_equal_rows_stay_together() -> None:
     X, y = samples(100).repeat(2, 1), (torch.arange(100) % 2).repeat(2)  # labels that mean nothing, each sample twice
     groups = torch.arange(100).repeat(2)
-    first = trial_training(mlp, X, targets_of(y), rates=(1e-2,), steps=200, groups=groups)
-    again = trial_training(mlp, X, targets_of(y), rates=(1e-2,), steps=200, groups=groups)
+    first = trial(mlp, X, targets_of(y), rates=(1e-2,), steps=200, groups=groups)
+    again = trial(mlp, X, targets_of(y), rates=(1e-2,), steps=200, groups=groups)
     assert first == again
     assert first.score < 0.72
-    together = trial_training(mlp, X, targets_of(y), design="80:20", rates=(1e-2,), steps=400)
+    together = trial(mlp, X, targets_of(y), design="80:20", rates=(1e-2,), steps=400)
     assert together.score > 0.75  # without groups a twin has told the answer
 
 
-def trial(rate: float, train_score: float = 1.0) -> Trial:
+def made_trial(rate: float, train_score: float = 1.0) -> Trial:
     return Trial(
         Estimate(0.8, 0.02, 100), "accuracy", "halves", rate, {0.001: 0.7, 0.01: 0.8, 0.1: None}, 100, 50, train_score
     )
 
 
 def test_edges_of_the_grid_and_misfits_are_named() -> None:
-    assert trial(0.01).remarks == ()
-    assert "smallest" in trial(0.001).remarks[0]
-    assert "largest" in trial(0.1).remarks[0]
-    assert "too small for these samples" in trial(0.01, 0.6).remarks[0]
+    assert made_trial(0.01).remarks == ()
+    assert "smallest" in made_trial(0.001).remarks[0]
+    assert "largest" in made_trial(0.1).remarks[0]
+    assert "too small for these samples" in made_trial(0.01, 0.6).remarks[0]
 
 
 def test_the_cost_sets_rates_and_steps() -> None:
@@ -94,7 +99,7 @@ def test_the_gain_is_against_the_kernel_on_the_same_samples() -> None:
     X = samples(200)
     targets = targets_of((X[:, 0] > 0).long())
     K = (X @ X.T).double()
-    found = trial_training(mlp, X, targets, rates=(1e-2,), steps=200, kernel=K)
+    found = trial(mlp, X, targets, rates=(1e-2,), steps=200, kernel=K)
     assert found.gain is not None
     place = torch.randperm(200, generator=generator_for(0, "trial training"))
     rest = (place >= 100).nonzero()[:, 0]
@@ -122,8 +127,8 @@ def ridge_hit(X: Tensor, columns: Tensor, others: Tensor, i: int, chosen: LeaveO
 def test_bad_trials_get_one_sentence() -> None:
     X, targets = samples(60), targets_of(torch.arange(60) % 3)
     with pytest.raises(NetgrainError, match="design expects"):
-        trial_training(mlp, X, targets, design="third")  # type: ignore[arg-type]
+        trial(mlp, X, targets, design="third")  # type: ignore[arg-type]
     with pytest.raises(NetgrainError, match="labels run from 0 to 2, but the model has 2 outputs"):
-        trial_training(mlp, X, targets, rates=(1e-3,), steps=2)
+        trial(mlp, X, targets, rates=(1e-3,), steps=2)
     with pytest.raises(NetgrainError, match="diverged at every rate"):
-        trial_training(lambda: mlp(3), X, targets, rates=(1e30,), steps=20)
+        trial(lambda: mlp(3), X, targets, rates=(1e30,), steps=20)
