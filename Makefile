@@ -3,6 +3,7 @@
 PYTHON ?= python3
 TORCH_CONSTRAINT ?= -c constraints.txt
 SCALE ?= laptop
+SMOKE := $(if $(filter smoke,$(SCALE)),-smoke)
 BIN := .venv/bin
 # compiled files are kept, whatever the shell says: without them every process compiles torch and all tests anew
 unexport PYTHONDONTWRITEBYTECODE
@@ -53,12 +54,12 @@ demo: setup  ## an audit page, four geometries, figures 9 and 1, and files to tr
 	@$(BIN)/python examples/demo.py --out out/demo $(if $(filter smoke,$(SCALE)),--small)
 	@$(BIN)/python examples/make_files.py --out out/demo
 	@echo; echo "2 of 4: figure 9 of the paper"
-	@$(BIN)/netgrain run fig9 --scale $(SCALE) --out out/demo/fig9 --resume
+	@$(BIN)/netgrain run fig9 --scale $(SCALE) --out out/demo/fig9$(SMOKE) --resume
 	@echo; echo "3 of 4: figure 1 of the paper$(if $(filter smoke,$(SCALE)), (at this scale it shows the steps only: the networks are too small to learn))"
-	@$(BIN)/netgrain run fig1 --scale $(SCALE) --out out/demo/fig1 --resume
+	@$(BIN)/netgrain run fig1 --scale $(SCALE) --out out/demo/fig1$(SMOKE) --resume
 	@echo; echo "4 of 4: an audit"
 	@$(BIN)/netgrain audit examples/mymodels.py:Net --data digits --limit 300 $(if $(filter smoke,$(SCALE)),--quick) --out out/demo/audit.html
-	@cat examples/next.txt
+	@sed 's,\(demo/fig[0-9]*\)/,\1$(SMOKE)/,' examples/next.txt
 
 quick: .venv/.dev-installed  ## one contract or oracle test of each file, in under a minute
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m quick -n 2 tests
